@@ -1,0 +1,142 @@
+"""Rules and slots that many declarations share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mindport.architectures.vocabulary import (
+    RECORD,
+    RUNTIME,
+    STRUCTURE,
+    TRAINING,
+    Field,
+    HFConfig,
+    Ignored,
+    Only,
+    Rule,
+)
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import TransformerConfig
+from mindport.schema.activations import ACTIVATIONS
+
+QKV = tuple(f"layer.{{L}}.attention.{part}.{{p}}" for part in "qkv")
+"""Query, key and value of one layer, in this order."""
+
+ACTIVATION_NAMES = tuple(ACTIVATIONS)
+
+
+def size(key: str, to: str, minimum: int = 1, **more: Any) -> Field:
+    """A dimension: a positive integer."""
+    return Field(key, to, int, minimum=minimum, **more)
+
+
+def probability(key: str, to: str | tuple[str, ...], **more: Any) -> Field:
+    """A dropout probability."""
+    return Field(key, to, float, layer=TRAINING, minimum=0, **more)
+
+
+def head_width(hf: HFConfig, hidden: str = "hidden_size", heads: str = "num_attention_heads") -> int:
+    """hidden / heads, which must divide where the config cannot give a width of its own.
+
+    Raises:
+        MindportError: the heads do not divide the hidden size.
+    """
+    if hf[hidden] % hf[heads]:
+        raise MindportError(
+            tr(
+                "{hidden} = {width} is not a multiple of {heads} = {count}.",
+                hidden=hidden,
+                width=hf[hidden],
+                heads=heads,
+                count=hf[heads],
+            ),
+            tr("Correct it in config.json."),
+        )
+    return hf[hidden] // hf[heads]
+
+
+@dataclass(frozen=True)
+class EndOfSequence:
+    """`eos_token_id`: one id, several, or none."""
+
+    keys: tuple[str, ...] = ("eos_token_id",)
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        value = hf["eos_token_id"]
+        ids = value if isinstance(value, list) else [value]
+        if value is not None and not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+            raise MindportError(
+                tr("eos_token_id must be an integer or a list of integers, not {value!r}.", value=value),
+                tr("Correct it in config.json."),
+            )
+        return {"eos_token_id": value}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return {"eos_token_id": config.eos_token_id}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Number of classes of a classification head: `id2label` says it, or `num_labels` in older files."""
+
+    keys: tuple[str, ...] = ("id2label", "label2id", "num_labels")
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        names = hf.get("id2label")
+        if isinstance(names, Mapping) and names:
+            return {"num_labels": len(names)}
+        count = hf.get("num_labels")
+        return {"num_labels": count} if isinstance(count, int) and not isinstance(count, bool) else {}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        if not config.head.endswith("classification"):
+            return {}
+        names = {str(i): f"LABEL_{i}" for i in range(config.num_labels)}
+        return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}
+
+
+_GENERATION = (
+    "max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k "
+    "top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
+    "bad_words_ids num_return_sequences output_scores return_dict_in_generate forced_bos_token_id "
+    "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens "
+    "begin_suppress_tokens task_specific_params prefix"
+)
+_RECORDS = "_name_or_path architectures model_type transformers_version finetuning_task _commit_hash"
+_CALLING = "use_cache output_attentions output_hidden_states output_past return_dict torchscript use_bfloat16"
+
+COMMON: tuple[Rule, ...] = (
+    Field(
+        "dtype",
+        "params_dtype",
+        ("float32", "float16", "bfloat16", "float64"),
+        derive=lambda hf: "float32",
+        aliases=("torch_dtype",),
+        layer=RUNTIME,
+    ),
+    Field("bos_token_id", "bos_token_id", int, nullable=True),
+    EndOfSequence(),
+    Field("pad_token_id", "pad_token_id", int, nullable=True),
+    Labels(),
+    Only("is_encoder_decoder", False, "encoder-decoder models are not supported"),
+    Only("add_cross_attention", False, "cross-attention is not supported"),
+    Only("quantization_config", None, "the weights are quantised; dequantise the model first"),
+    Only("pruned_heads", {}, "models with pruned heads are not supported"),
+    Ignored(tuple(_RECORDS.split()), "recorded, does not change the model", RECORD),
+    Ignored(("tokenizer_class",), "belongs to the tokenizer", RECORD),
+    Ignored(("auto_map",), "code from the model folder is never run; the declared class is used", RECORD),
+    Ignored(tuple(_GENERATION.split()), "a default of text generation"),
+    Ignored(tuple(_CALLING.split()), "how the PyTorch class is called or returns"),
+    Ignored(("chunk_size_feed_forward",), "saves memory in PyTorch, same result"),
+    Ignored(("gradient_checkpointing",), "recomputation is a setting of the run", TRAINING),
+    Ignored(("problem_type",), "chooses the loss of the PyTorch class", TRAINING),
+    Ignored(("tie_encoder_decoder", "cross_attention_hidden_size"), "only read by encoder-decoder models"),
+)
+"""Keys that every PretrainedConfig has."""

@@ -1,0 +1,27 @@
+"""Which spelling and which optional parts a checkpoint has: settled from its tensor names."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from mindport.architectures.naming import Spelling, spellings, tensor_map
+from mindport.config.hf import ModelConfig
+
+
+def spelling_of(model: ModelConfig, names: Container[str]) -> Spelling:
+    """The declared spelling under which most of the model's tensors are found, the usual one first."""
+
+    def found(spelling: Spelling) -> int:
+        return sum(name in names for name in tensor_map(model.declaration, model.transformer, spelling))
+
+    return max(spellings(model.declaration), key=found)
+
+
+def with_optional_parts(model: ModelConfig, spelling: Spelling, names: Container[str]) -> ModelConfig:
+    """The model with each optional part switched on only if the checkpoint holds it."""
+    changes = {}
+    for switch, slot in model.declared_class.optional.items():
+        everything = model.with_transformer(**{switch: True}).transformer
+        tensors = tensor_map(model.declaration, everything, spelling)
+        changes[switch] = any(slot in stored.parts and name in names for name, stored in tensors.items())
+    return model.with_transformer(**changes)

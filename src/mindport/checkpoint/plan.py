@@ -1,0 +1,145 @@
+"""What a conversion will do, worked out from names and headers before a single weight is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from mindport.checkpoint.dtypes import ITEM_SIZE
+from mindport.checkpoint.source import Checkpoint
+from mindport.i18n import tr
+from mindport.layout import Stored, TensorMap
+from mindport.layout.ops import Shape
+from mindport.layout.trace import Run, trace
+
+SlotSource = tuple[str, int, Stored]
+"""Source tensor, index of the slot among its parts, and what that tensor is made of."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One tensor to write.
+
+    Args:
+        name, dtype, shape: as it will be written.
+        stored: the slots it is made of.
+        runs: rows of source tensors to copy, in order; None: the values have to be rearranged in memory.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    stored: Stored
+    runs: tuple[Run, ...] | None
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * ITEM_SIZE[self.dtype]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that forbids the conversion."""
+
+    tensor: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All outputs in order, or the problems that forbid them.
+
+    Args:
+        source: the checkpoint to read.
+        outputs: tensors to write, in order.
+        slots: slot -> where its values come from.
+        slot_shapes: slot -> shape.
+        copies: source tensors that must equal a slot -> that slot.
+        skipped: source tensors left out -> reason.
+        problems: if there are any, nothing may be written.
+    """
+
+    source: Checkpoint
+    outputs: tuple[Output, ...]
+    slots: Mapping[str, SlotSource]
+    slot_shapes: Mapping[str, Shape]
+    copies: Mapping[str, str]
+    skipped: Mapping[str, str]
+    problems: tuple[Problem, ...]
+
+    @property
+    def bytes_out(self) -> int:
+        return sum(output.nbytes for output in self.outputs)
+
+
+def make_plan(
+    source: Checkpoint,
+    source_map: TensorMap,
+    target_map: TensorMap,
+    slot_shapes: Mapping[str, Shape],
+    *,
+    copies: Mapping[str, str] | None = None,
+    skipped: Mapping[str, str] | None = None,
+) -> Plan:
+    """Place every tensor of `source` and every tensor of the target, or say why not.
+
+    Args:
+        source: tensors that exist.
+        source_map, target_map: what the tensors of each side are made of.
+        slot_shapes: the model's slots.
+        copies: names that may exist besides, as copies of a slot.
+        skipped: names that may exist besides, to be left out -> reason.
+    """
+    copies = {name: slot for name, slot in (copies or {}).items() if name in source}
+    skipped = {name: why for name, why in (skipped or {}).items() if name in source and name not in source_map}
+    problems: list[Problem] = []
+
+    def shape_of(stored: Stored) -> Shape:
+        return stored.shape([slot_shapes[part] for part in stored.parts])
+
+    slots: dict[str, SlotSource] = {}
+    for name, stored in source_map.items():
+        if name not in source:
+            problems.append(Problem(name, tr("missing from the checkpoint")))
+        elif source[name].shape != shape_of(stored):
+            problems.append(
+                Problem(
+                    name,
+                    tr(
+                        "has shape {found}, the config implies {wanted}",
+                        found=list(source[name].shape),
+                        wanted=list(shape_of(stored)),
+                    ),
+                )
+            )
+        else:
+            slots.update({part: (name, i, stored) for i, part in enumerate(stored.parts)})
+    for name in source:
+        if name not in source_map and name not in copies and name not in skipped:
+            problems.append(Problem(name, tr("in the checkpoint, but the config gives it no place")))
+    for name, slot in copies.items():
+        if source[name].shape != slot_shapes[slot]:
+            problems.append(
+                Problem(
+                    name,
+                    tr(
+                        "has shape {found}, its twin has {wanted}",
+                        found=list(source[name].shape),
+                        wanted=list(slot_shapes[slot]),
+                    ),
+                )
+            )
+    placed = {part for stored in target_map.values() for part in stored.parts}
+    problems += [Problem(slot, tr("the target has no place for it")) for slot in slots if slot not in placed]
+
+    outputs: list[Output] = []
+    if not problems:
+        for name, stored in target_map.items():
+            dtypes = {source[slots[part][0]].dtype for part in stored.parts}
+            if len(dtypes) > 1:
+                problems.append(Problem(name, tr("its parts have different dtypes: {dtypes}", dtypes=sorted(dtypes))))
+                continue
+            runs = trace(stored, slots, slot_shapes)
+            outputs.append(Output(name, dtypes.pop(), shape_of(stored), stored, None if runs is None else tuple(runs)))
+    return Plan(source, tuple(outputs), slots, slot_shapes, copies, skipped, tuple(problems))

@@ -1,0 +1,63 @@
+"""All problems of a plan in one error, layers collapsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mindport.checkpoint.plan import Problem
+from mindport.errors import MindportError
+from mindport.i18n import tr
+
+_SHOWN = 20
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+"""A layer index inside a tensor name."""
+
+
+class PlanError(MindportError):
+    """Config and checkpoint do not fit. `problems` holds every one of them."""
+
+    def __init__(self, model: Path, problems: Sequence[Problem]) -> None:
+        rows = collapse(problems)
+        listed = [f"  {name}: {what}" for name, what in rows[:_SHOWN]]
+        if len(rows) > _SHOWN:
+            listed.append("  " + tr("... and {count} more", count=len(rows) - _SHOWN))
+        super().__init__(
+            tr("{model}: config and checkpoint do not fit.", model=model) + "\n" + "\n".join(listed) + "\n",
+            tr("Compare config.json with the tensors it describes."),
+        )
+        self.problems = tuple(problems)
+
+
+def collapse(problems: Sequence[Problem]) -> list[tuple[str, str]]:
+    """(name, problem) with the numbers of like tensors gathered: `layers.{0..31}.mlp.up.weight`."""
+    return collapse_names((problem.tensor, problem.what) for problem in problems)
+
+
+def collapse_names(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Rows of (tensor name, text) with the layer numbers of like rows gathered, in both columns."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for name, text in rows:
+        number = _NUMBER.search(name)
+        if number:
+            name = _NUMBER.sub("{}", name, count=1)
+            text = re.sub(rf"(?<=\.){number.group()}(?=\.)", "{}", text)
+        groups.setdefault((name, text), []).extend([int(number.group())] if number else [])
+    return [
+        (name.replace("{}", _spans(numbers)), text.replace("{}", _spans(numbers)))
+        for (name, text), numbers in groups.items()
+    ]
+
+
+def _spans(numbers: list[int]) -> str:
+    """[0, 1, 2, 5] -> {0..2,5}; a single number stands alone."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    text = ",".join(f"{a}" if a == b else f"{a}..{b}" for a, b in spans)
+    return text if len(numbers) == 1 else "{" + text + "}"

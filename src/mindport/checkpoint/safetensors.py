@@ -1,0 +1,179 @@
+"""The safetensors format: a length, a JSON header, and the tensors end to end.
+
+Read here rather than through the safetensors package because a conversion copies byte ranges and needs their offsets.
+The format is described at https://github.com/huggingface/safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from mindport.checkpoint.dtypes import ITEM_SIZE
+from mindport.checkpoint.source import TensorEntry
+from mindport.config.json_file import read_json_object
+from mindport.errors import MindportError
+from mindport.i18n import tr
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+_HEADER_LIMIT = 100 << 20
+"""Bytes; the limit of the safetensors package."""
+
+
+def read_header(path: Path) -> dict[str, TensorEntry]:
+    """The tensors of one file, checked to lie end to end and to fill it exactly.
+
+    Raises:
+        MindportError: missing, truncated, or a header that is not what the format allows.
+    """
+    if not path.is_file():
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise _broken(path, tr("it is truncated"))
+        if length > _HEADER_LIMIT:
+            raise _broken(path, tr("its header claims {length} bytes", length=length))
+        content = file.read(length)
+    try:
+        header = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        raise _broken(path, tr("its header is not valid JSON")) from None
+    if not isinstance(header, dict):
+        raise _broken(path, tr("its header is not valid JSON"))
+    header.pop("__metadata__", None)
+    start = 8 + length
+    entries = {name: _entry(path, name, info, start) for name, info in header.items()}
+    end = start
+    for entry in sorted(entries.values(), key=lambda e: (e.offset, e.nbytes)):
+        if entry.offset != end:
+            raise _broken(path, tr("tensor {name!r} overlaps another or leaves a gap", name=entry.name))
+        end += entry.nbytes
+    if end > size:
+        raise _broken(path, tr("it is truncated"))
+    if end < size:
+        raise _broken(path, tr("{count} bytes follow the last tensor", count=size - end))
+    return entries
+
+
+def read_folder(folder: Path) -> dict[str, TensorEntry]:
+    """The tensors of a model folder: one file, or shards with their index compared both ways.
+
+    Raises:
+        MindportError: nothing to read, or index and shards disagree.
+    """
+    index = folder / INDEX_FILE
+    if not index.is_file():
+        single = folder / SINGLE_FILE
+        if not single.is_file():
+            raise MindportError(
+                tr(
+                    "{folder} holds neither {single} nor {index}.",
+                    folder=folder,
+                    single=SINGLE_FILE,
+                    index=INDEX_FILE,
+                ),
+                tr("Save the model with save_pretrained(..., safe_serialization=True)."),
+            )
+        return read_header(single)
+    weight_map = read_json_object(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
+        raise _broken(index, tr("it has no weight_map"))
+    shards = sorted(set(weight_map.values()))
+    for shard in shards:
+        if Path(shard).name != shard or shard in ("", ".", ".."):
+            raise _broken(index, tr("shard {shard!r} is not a plain file name", shard=shard))
+    entries: dict[str, TensorEntry] = {}
+    for shard in shards:
+        for name, entry in read_header(folder / shard).items():
+            if name in entries:
+                raise _broken(index, tr("tensor {name!r} is in two shards", name=name))
+            entries[name] = entry
+    wrong = sorted(
+        {n for n, shard in weight_map.items() if n not in entries or entries[n].path.name != shard}
+        | (entries.keys() - weight_map.keys())
+    )
+    if wrong:
+        raise _broken(
+            index,
+            tr(
+                "{count} tensors are not where it says, the first is {name!r}",
+                count=len(wrong),
+                name=wrong[0],
+            ),
+        )
+    return entries
+
+
+def make_header(
+    tensors: Sequence[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
+) -> tuple[bytes, dict[str, int]]:
+    """The first bytes of a file that holds these tensors in this order.
+
+    Args:
+        tensors: (name, dtype code, shape).
+        metadata: free strings.
+
+    Returns:
+        header bytes, padded with spaces to a multiple of 8, and name -> first byte of the tensor in the file.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    position = 0
+    for name, dtype, shape in tensors:
+        end = position + prod(shape) * ITEM_SIZE[dtype]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    start = 8 + len(text)
+    offsets = {name: start + header[name]["data_offsets"][0] for name, _, _ in tensors}
+    return len(text).to_bytes(8, "little") + text, offsets
+
+
+def _entry(path: Path, name: str, info: Any, start: int) -> TensorEntry:
+    try:
+        dtype, shape, (begin, end) = info["dtype"], info["shape"], info["data_offsets"]
+        whole = (*shape, begin, end)
+        valid = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in whole) and set(info) == {
+            "dtype",
+            "shape",
+            "data_offsets",
+        }
+    except (TypeError, KeyError, ValueError):
+        valid = False
+    if not valid:
+        raise _broken(path, tr("tensor {name!r} is not described as the format demands", name=name))
+    if dtype not in ITEM_SIZE:
+        raise MindportError(
+            tr(
+                "{path}: tensor {name!r} has dtype {dtype}, which is not supported.",
+                path=path,
+                name=name,
+                dtype=dtype,
+            ),
+            tr("Dequantise or cast the checkpoint first."),
+        )
+    if end - begin != prod(shape) * ITEM_SIZE[dtype]:
+        raise _broken(path, tr("tensor {name!r} has a size other than its shape says", name=name))
+    return TensorEntry(name, dtype, tuple(shape), path, start + begin)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("duplicate key")
+    return result
+
+
+def _broken(path: Path, reason: str) -> MindportError:
+    return MindportError(
+        tr("{path} is broken: {reason}.", path=os.fspath(path), reason=reason),
+        tr("Download or save the file again."),
+    )

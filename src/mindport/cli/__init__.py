@@ -1,0 +1,1 @@
+"""Thin verbs over the Python API."""

@@ -1,0 +1,79 @@
+"""`mindport inspect`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from mindport.cli.options import Json, ModelOrConfig
+from mindport.cli.output import print_json, print_table
+from mindport.config.audit import UNHANDLED, Row, audit
+from mindport.config.hf import read_hf_config
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import slots_of
+
+
+def command(
+    model: ModelOrConfig,
+    strict: Annotated[bool, typer.Option("--strict", help=tr("Fail if a key is unhandled."))] = False,
+    as_json: Json = False,
+) -> None:
+    described = read_hf_config(model)
+    rows = audit(described)
+    parameters = sum(_elements(shape) for shape in slots_of(described.transformer).values())
+    unhandled = [row.key for row in rows if row.status == UNHANDLED]
+    if as_json:
+        print_json(
+            {
+                "model_type": described.model_type,
+                "hf_class": described.hf_class,
+                "parameters": parameters,
+                "fields": rows,
+                "unhandled": unhandled,
+                "transformer": described.transformer,
+            }
+        )
+    else:
+        typer.echo(
+            tr(
+                "{hf_class} ({model_type}), {parameters:,} parameters",
+                hf_class=described.hf_class,
+                model_type=described.model_type,
+                parameters=parameters,
+            )
+        )
+        headers = ("key", "value", "layer", "origin", "status", "MindSpore")
+        print_table([tr(header) for header in headers], [_cells(row) for row in rows])
+        typer.echo(tr("{count} unhandled keys: {keys}", count=len(unhandled), keys=", ".join(unhandled) or "-"))
+    if strict and unhandled:
+        raise MindportError(
+            tr("Unhandled config keys: {keys}.", keys=", ".join(unhandled)),
+            tr("Remove them from config.json if they mean nothing, or run without --strict."),
+        )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    goes_to = ", ".join(f"{name} = {_short(value)}" for name, value in row.to.items())
+    return (
+        row.key,
+        _short(row.value),
+        tr(row.layer) if row.layer else "-",
+        tr(row.origin),
+        tr(row.status),
+        goes_to or (tr(row.note) if row.note else "-"),
+    )
+
+
+def _short(value: Any, most: int = 40) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count

@@ -1,0 +1,73 @@
+"""The check-up of a config: every key, where it goes, and what happens to it. Nothing is dropped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mindport.architectures import Architecture
+from mindport.architectures.vocabulary import Field, Ignored, Rule
+from mindport.config.hf import ModelConfig, with_defaults
+
+MAPPED, DERIVED, IGNORED, UNHANDLED = "mapped", "derived", "ignored", "unhandled"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One key of a config.
+
+    Args:
+        key, value: as in the file, or the class default.
+        layer: structure, training, runtime or record; "" where unknown.
+        origin: "file", "class default", or "formula" for values no key holds.
+        status: mapped, derived, ignored or unhandled.
+        to: canonical fields it determines -> value.
+        note: reason, for ignored keys.
+    """
+
+    key: str
+    value: Any
+    layer: str
+    origin: str
+    status: str
+    to: Mapping[str, Any]
+    note: str = ""
+
+
+def audit(model: ModelConfig) -> list[Row]:
+    """Every key of the source config and every class default that matters, in file order; then what formulas add."""
+    declaration = model.declaration
+    values = with_defaults(model.hf, declaration)
+    rows = [_row(declaration, key, model.hf[key], "file", values) for key in model.hf]
+    spelled = {key for key in model.hf for rule in (declaration.rule_for(key),) if rule for key in rule.keys}
+    for rule in declaration.rules:
+        for key in rule.keys:
+            if key in values and key not in spelled and not isinstance(rule, Ignored):
+                row = _row(declaration, key, values[key], "class default", values)
+                rows += [row] if row.to else []
+    rows += [
+        Row(
+            name,
+            getattr(model.transformer, name),
+            "structure",
+            "formula",
+            DERIVED,
+            {name: getattr(model.transformer, name)},
+        )
+        for name in declaration.computed
+    ]
+    return rows
+
+
+def _row(declaration: Architecture, key: str, value: Any, origin: str, values: Mapping[str, Any]) -> Row:
+    rule = declaration.rule_for(key)
+    if rule is None:
+        return Row(key, value, "", origin, UNHANDLED, {})
+    if isinstance(rule, Ignored):
+        return Row(key, value, rule.layer, origin, IGNORED, {}, rule.reason)
+    return Row(key, value, rule.layer, origin, _status(rule, value), rule.decode(values))
+
+
+def _status(rule: Rule, value: Any) -> str:
+    return DERIVED if value is None and isinstance(rule, Field) and rule.derive else MAPPED

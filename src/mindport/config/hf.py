@@ -1,0 +1,199 @@
+"""Hugging Face config <-> `TransformerConfig`, through the declared rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mindport.architectures import Architecture, HFClass, architecture, class_defaults
+from mindport.architectures.vocabulary import Field
+from mindport.config.json_file import read_json_object
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import TransformerConfig
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model in canonical terms, with where it came from.
+
+    Args:
+        model_type: Hugging Face model_type of the declaration.
+        hf_class: Hugging Face class name.
+        transformer: the canonical config.
+        hf: the source config as the file had it.
+    """
+
+    model_type: str
+    hf_class: str
+    transformer: TransformerConfig
+    hf: dict[str, Any]
+
+    @property
+    def declaration(self) -> Architecture:
+        return architecture(self.model_type)
+
+    @property
+    def declared_class(self) -> HFClass:
+        return self.declaration.classes[self.hf_class]
+
+    def with_transformer(self, **changes: Any) -> ModelConfig:
+        return replace(self, transformer=replace(self.transformer, **changes))
+
+
+def config_path(model: Path) -> Path:
+    """The config.json of a model folder, or the file itself.
+
+    Raises:
+        MindportError: neither exists.
+    """
+    path = model / "config.json" if model.is_dir() else model
+    if not path.is_file():
+        raise MindportError(
+            tr("{path} does not exist.", path=path),
+            tr("Give a Hugging Face model folder or its config.json."),
+        )
+    return path
+
+
+def read_hf_config(model: Path) -> ModelConfig:
+    """The canonical config of a Hugging Face model folder or config.json.
+
+    Raises:
+        MindportError: unreadable, unsupported, or a value the native model cannot express.
+    """
+    return from_hf(read_json_object(config_path(model)))
+
+
+def from_hf(hf: dict[str, Any]) -> ModelConfig:
+    """The canonical config of a Hugging Face config.
+
+    Raises:
+        MindportError: unsupported, or a value that is wrong or cannot be expressed.
+    """
+    declaration = declaration_of(hf)
+    hf_class = class_of(hf, declaration)
+    values = with_defaults(hf, declaration)
+    canonical: dict[str, Any] = {**declaration.constants}
+    for rule in declaration.rules:
+        canonical.update(rule.decode(values))
+    canonical.update({name: compute(values) for name, compute in declaration.computed.items()})
+    canonical.update(declaration.classes[hf_class].fields)
+    transformer = TransformerConfig(**canonical)
+    if transformer.num_attention_heads % transformer.num_query_groups:
+        raise MindportError(
+            tr(
+                "{heads} attention heads cannot share {groups} key/value heads evenly.",
+                heads=transformer.num_attention_heads,
+                groups=transformer.num_query_groups,
+            ),
+            tr("Correct it in config.json."),
+        )
+    return ModelConfig(declaration.model_type, hf_class, transformer, hf)
+
+
+def to_hf(model: ModelConfig) -> dict[str, Any]:
+    """The Hugging Face config of a model: the source's own spelling wherever it still says the same.
+
+    Raises:
+        MindportError: the canonical config holds something this architecture's config cannot say.
+    """
+    result = dict(model.hf)
+    result.setdefault("model_type", model.model_type)
+    result.setdefault("architectures", [model.hf_class])
+    for rule in model.declaration.rules:
+        encoded = rule.encode(model.transformer)
+        if encoded and not _says_the_same(result, rule, encoded, model.declaration):
+            for key in (*rule.keys, *rule.aliases):
+                result.pop(key, None)
+            result.update(encoded)
+    written = from_hf(result).transformer
+    optional = {name: getattr(model.transformer, name) for name in model.declared_class.optional}
+    if replace(written, **optional) != model.transformer:
+        changed = [f.name for f in fields(written) if getattr(written, f.name) != getattr(model.transformer, f.name)]
+        raise MindportError(
+            tr(
+                "A {model_type} config cannot express {fields} of this model.",
+                model_type=model.model_type,
+                fields=", ".join(changed),
+            ),
+            tr("Export to an architecture that can, or set the fields back."),
+        )
+    return result
+
+
+def declaration_of(hf: Mapping[str, Any]) -> Architecture:
+    """The declaration a config asks for.
+
+    Raises:
+        MindportError: no model_type, or one that is not declared.
+    """
+    model_type = hf.get("model_type")
+    if not isinstance(model_type, str):
+        raise MindportError(
+            tr("The config names no model_type."),
+            tr('Add "model_type", for example "llama", to config.json.'),
+        )
+    return architecture(model_type)
+
+
+def class_of(hf: Mapping[str, Any], declaration: Architecture) -> str:
+    """The Hugging Face class name; where the file names none, the declaration's first.
+
+    Raises:
+        MindportError: a class that is not declared.
+    """
+    named = hf.get("architectures")
+    if not named:
+        return next(iter(declaration.classes))
+    name = named[0] if isinstance(named, list) else named
+    if not isinstance(name, str) or name not in declaration.classes:
+        raise MindportError(
+            tr(
+                "Model class {name!r} of {model_type} is not supported.",
+                name=name,
+                model_type=declaration.model_type,
+            ),
+            tr("Supported classes: {allowed}.", allowed=", ".join(declaration.classes)),
+        )
+    return name
+
+
+def with_defaults(hf: Mapping[str, Any], declaration: Architecture) -> dict[str, Any]:
+    """Every key the rules read: from the file, else the class default, with null derived where a rule says how.
+
+    Raises:
+        MindportError: two spellings of one key that disagree, or a value a derivation cannot use.
+    """
+    defaults = class_defaults(declaration.model_type)
+    values: dict[str, Any] = {}
+    for rule in declaration.rules:
+        for key in rule.keys:
+            spelled = [k for k in (key, *rule.aliases) if k in hf]
+            if len({repr(hf[k]) for k in spelled}) > 1:
+                raise MindportError(
+                    tr("{keys} are the same setting and disagree.", keys=", ".join(spelled)),
+                    tr("Correct it in config.json."),
+                )
+            if spelled:
+                values[key] = hf[spelled[0]]
+            elif key in defaults or isinstance(rule, Field):
+                values[key] = defaults.get(key)
+            if isinstance(rule, Field) and values.get(key) is None and rule.derive:
+                values[key] = rule.derive(values)
+            elif isinstance(rule, Field):
+                rule.decode(values)  # a wrong type is reported before another key derives from it
+    return values
+
+
+def _says_the_same(hf: dict[str, Any], rule: Any, encoded: dict[str, Any], declaration: Architecture) -> bool:
+    """Whether the config, as it stands, already decodes to what the encoded keys decode to."""
+    bare = {k: v for k, v in hf.items() if k not in (*rule.keys, *rule.aliases)}
+    try:
+        present = rule.decode(with_defaults(hf, declaration))
+        wanted = rule.decode(with_defaults({**bare, **encoded}, declaration))
+    except MindportError:
+        return False
+    return bool(present == wanted)

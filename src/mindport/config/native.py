@@ -1,0 +1,107 @@
+"""`ms_config.json`: everything needed to build the native model, and to go back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from mindport.architectures.naming import Spelling
+from mindport.config.hf import ModelConfig
+from mindport.config.json_file import read_json_object, write_json
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import TransformerConfig
+from mindport.version import __version__
+
+FILE_NAME = "ms_config.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class NativeConfig:
+    """A model as Mindport writes it: canonical config, and what exact export needs to know of the source.
+
+    Args:
+        model: canonical config and source config.
+        spelling: how the source checkpoint spelled tensor names; None where only a config was converted.
+        copies: tied copies the source checkpoint held.
+    """
+
+    model: ModelConfig
+    spelling: Spelling | None = None
+    copies: tuple[str, ...] = ()
+
+
+def write_native_config(folder: Path, config: NativeConfig) -> Path:
+    """Write `ms_config.json` into a folder."""
+    path = folder / FILE_NAME
+    write_json(path, to_json(config))
+    return path
+
+
+def to_json(config: NativeConfig) -> dict[str, Any]:
+    """The content of `ms_config.json`."""
+    source: dict[str, Any] = {"config": config.model.hf, "tied_copies": list(config.copies)}
+    if config.spelling:
+        source["names"] = {"base": config.spelling.base, "replacements": config.spelling.replacements}
+    return {
+        "mindport": {"format": FORMAT, "version": __version__},
+        "model_type": config.model.model_type,
+        "hf_class": config.model.hf_class,
+        "transformer": asdict(config.model.transformer),
+        "source": source,
+    }
+
+
+def read_native_config(path: Path) -> NativeConfig:
+    """Read `ms_config.json`, or that of a folder, back to an identical object.
+
+    Raises:
+        MindportError: unreadable, of another format, or with fields missing or unknown.
+    """
+    path = path / FILE_NAME if path.is_dir() else path
+    content = read_json_object(path)
+    try:
+        if content["mindport"]["format"] != FORMAT:
+            raise MindportError(
+                tr(
+                    "{path} has format {found}, not {wanted}.",
+                    path=path,
+                    found=content["mindport"]["format"],
+                    wanted=FORMAT,
+                ),
+                tr("Convert the model again with this version of Mindport."),
+            )
+        source = content["source"]
+        names = source.get("names")
+        spelling = None
+        if names:
+            spelling = Spelling(names["base"], tuple((old, new) for old, new in names["replacements"]))
+        model = ModelConfig(
+            content["model_type"],
+            content["hf_class"],
+            _transformer(path, content["transformer"]),
+            source["config"],
+        )
+        return NativeConfig(model, spelling, tuple(source["tied_copies"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MindportError(
+            tr("{path} is not an ms_config.json written by Mindport: {error!r}.", path=path, error=error),
+            tr("Convert the model again."),
+        ) from None
+
+
+def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
+    known = {f.name for f in fields(TransformerConfig)}
+    if set(content) != known:
+        raise MindportError(
+            tr(
+                "{path}: the transformer section lacks [{missing}] and has unknown fields [{unknown}].",
+                path=path,
+                missing=", ".join(sorted(known - set(content))),
+                unknown=", ".join(sorted(set(content) - known)),
+            ),
+            tr("Convert the model again with this version of Mindport."),
+        )
+    return TransformerConfig(**content)

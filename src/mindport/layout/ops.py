@@ -1,0 +1,114 @@
+"""The closed set of layout operations. Each owns its inverse.
+
+An operation takes a list of arrays to another list: `join` goes from canonical parts towards the stored tensor,
+`split` back. They use only reshape, slicing, axis swaps and concatenation, so the same code runs on the weights
+themselves and on arrays of row numbers (see `trace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from mindport.layout.shape import dimension
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class Operation(Protocol):
+    """What every layout operation can do."""
+
+    def bind(self, sizes: object) -> Operation:
+        """The same operation with symbolic sizes replaced by integers."""
+
+    def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        """Shapes after `join`, from the shapes before it.
+
+        Raises:
+            ValueError: the operation cannot be applied to these shapes.
+        """
+
+    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Towards the stored tensor."""
+
+    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+        """Back to the parts, whose shapes before `join` were `shapes` (only their first axis is read)."""
+
+    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
+        """Whether `join` of such arrays leaves every last axis intact, so that it only reorders rows."""
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Swap the last two axes of matrices; vectors (biases) have nothing to swap.
+
+    GPT-2's Conv1D stores (in, out) where a linear layer stores (out, in).
+    """
+
+    def bind(self, sizes: object) -> Transpose:
+        return self
+
+    def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        return [(*s[:-2], s[-1], s[-2]) if len(s) > 1 else s for s in shapes]
+
+    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [a.swapaxes(-1, -2) if a.ndim > 1 else a for a in arrays]
+
+    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+        return self.join(arrays)
+
+    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
+        return all(len(s) < 2 for s in shapes)
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """Several tensors as one, along the first axis, group by group.
+
+    With one group the parts follow each other (contiguous). With `groups="num_query_groups"` every key/value
+    group holds its query rows, then its key rows, then its value rows (Megatron's fused QKV). With as many groups as
+    rows the parts interleave row by row.
+    """
+
+    groups: str | int = 1
+
+    def bind(self, sizes: object) -> Fuse:
+        return replace(self, groups=dimension(str(self.groups), sizes))
+
+    def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        if len({s[1:] for s in shapes}) != 1:
+            raise ValueError(f"parts of one tensor differ beyond their first axis: {list(shapes)}")
+        if any(s[0] % self._groups for s in shapes):
+            raise ValueError(f"rows of {list(shapes)} do not divide into {self.groups} groups")
+        return [(sum(s[0] for s in shapes), *shapes[0][1:])]
+
+    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        import numpy as np
+
+        rest = arrays[0].shape[1:]
+        grouped = [a.reshape(self._groups, a.shape[0] // self._groups, *rest) for a in arrays]
+        return [np.concatenate(grouped, axis=1).reshape(-1, *rest)]
+
+    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+        (whole,) = arrays
+        rest = whole.shape[1:]
+        grouped = whole.reshape(self._groups, whole.shape[0] // self._groups, *rest)
+        parts, start = [], 0
+        for rows, *_ in shapes:
+            per_group = rows // self._groups
+            parts.append(grouped[:, start : start + per_group].reshape(rows, *rest))
+            start += per_group
+        return parts
+
+    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
+        # A fused vector is a list of one-element rows: still only reordered.
+        return True
+
+    @property
+    def _groups(self) -> int:
+        assert isinstance(self.groups, int), "bind() the operation to a config first"
+        return self.groups

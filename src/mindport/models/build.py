@@ -1,0 +1,56 @@
+"""`TransformerConfig` -> a network ready to load weights into."""
+
+from __future__ import annotations
+
+import mindspore as ms
+
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.models.initialise import initialise as fill
+from mindport.models.transformer import Transformer
+from mindport.schema import TransformerConfig, slots_of
+
+_DTYPE_FIELDS = (
+    "params_dtype",
+    "compute_dtype",
+    "layernorm_compute_dtype",
+    "softmax_compute_dtype",
+    "rotary_dtype",
+)
+
+
+def build_model(
+    config: TransformerConfig, *, initialise: bool = True, seed: int = 0, keep_hidden_states: bool = False
+) -> Transformer:
+    """The native model of a configuration, not in training mode.
+
+    Args:
+        initialise: draw initial values. False leaves matrices and biases 0 and norm weights 1: where weights
+            are loaded anyway, drawing a hundred million normals would be wasted seconds.
+        seed: of the initial values.
+        keep_hidden_states: also return the state after every block.
+
+    Raises:
+        MindportError: the configuration says something that the native model cannot express or the CPU cannot
+            compute.
+    """
+    _check_device(config)
+    network = Transformer(config, keep_hidden_states=keep_hidden_states)
+    for slot, parameter in network.parameters_and_names():
+        parameter.name = slot
+    shapes = {slot: tuple(parameter.shape) for slot, parameter in network.parameters_and_names()}
+    assert shapes == slots_of(config), "the model's parameters are not the slots of its configuration"
+    if initialise:
+        fill(network, config, seed)
+    network.set_train(False)
+    return network
+
+
+def _check_device(config: TransformerConfig) -> None:
+    # MindSpore has no bfloat16 product, gather or softmax on a CPU; its own error comes late and is obscure.
+    fields = [field for field in _DTYPE_FIELDS if getattr(config, field) == "bfloat16"]
+    if fields and ms.get_context("device_target") == "CPU":
+        raise MindportError(
+            tr("MindSpore cannot compute in bfloat16 on a CPU ({fields})", fields=", ".join(fields)),
+            tr("Set these fields to float32; bfloat16 weights widen to float32 without loss."),
+        )

@@ -1,0 +1,54 @@
+"""Embeddings: words, learned positions, token types, and the norm and dropout after them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore.common.initializer import initializer
+
+from mindport.models.dtypes import cast, to_mindspore
+from mindport.models.norms import norm
+from mindport.schema import TransformerConfig
+
+
+class Embedding(nn.Cell):
+    """A row of `weight` (rows, width) for each index: (...) -> (..., width)."""
+
+    def __init__(self, rows: int, width: int, *, params_dtype: Any) -> None:
+        super().__init__()
+        self.weight = Parameter(initializer("zeros", (rows, width), params_dtype), name="weight")
+
+    def construct(self, index: Tensor) -> Tensor:
+        return ops.gather(self.weight, index, 0)
+
+
+class InputEmbedding(nn.Cell):
+    """What enters the first block: (B, T) token ids -> (B, T, H)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        params_dtype = to_mindspore(config.params_dtype)
+        width = config.hidden_size
+        learned = config.position_embedding_type == "learned_absolute"
+        self.word = Embedding(config.vocab_size, width, params_dtype=params_dtype)
+        self.position = Embedding(config.max_position_embeddings, width, params_dtype=params_dtype) if learned else None
+        self.token_type = (
+            Embedding(config.num_token_types, width, params_dtype=params_dtype) if config.num_token_types > 0 else None
+        )
+        self.norm = norm(config) if config.embedding_layernorm else None
+        self.dropout = nn.Dropout(p=config.embedding_dropout)
+        self.compute_dtype = to_mindspore(config.compute_dtype)
+
+    def construct(self, input_ids_BT: Tensor, position_ids_BT: Tensor, token_type_ids_BT: Any) -> Tensor:
+        x_BTH = cast(self.word(input_ids_BT), self.compute_dtype)
+        if self.token_type is not None:
+            if token_type_ids_BT is None:
+                x_BTH = x_BTH + cast(self.token_type.weight[0], self.compute_dtype)
+            else:
+                x_BTH = x_BTH + cast(self.token_type(token_type_ids_BT), self.compute_dtype)
+        if self.position is not None:
+            x_BTH = x_BTH + cast(self.position(position_ids_BT), self.compute_dtype)
+        if self.norm is not None:
+            x_BTH = self.norm(x_BTH)
+        return self.dropout(x_BTH)

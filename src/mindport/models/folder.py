@@ -1,0 +1,86 @@
+"""A network from a converted folder: config and weights, nothing else needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import mindspore as ms
+import numpy as np
+
+from mindport.checkpoint import safetensors
+from mindport.checkpoint.convert import WEIGHTS
+from mindport.config.native import NativeConfig, read_native_config
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.models.build import build_model
+from mindport.models.load import load_parameters
+from mindport.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A network that holds exactly the weights of a folder.
+
+    Args:
+        network: not in training mode.
+        config: of the folder.
+        parameters, nbytes: how many parameters and bytes the weights file holds.
+        dtypes: of the weights in the file.
+        widened: whether they were widened to float32, without loss, to be computed with.
+    """
+
+    network: Transformer
+    config: NativeConfig
+    parameters: int
+    nbytes: int
+    dtypes: tuple[str, ...]
+    widened: bool
+
+
+def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedModel:
+    """Build the network of a converted folder in float32 and load its weights exactly.
+
+    Raises:
+        MindportError: unreadable, or any name, shape, dtype or value that is not as it should be, in both directions.
+    """
+    config = read_native_config(folder)
+    transformer = replace(config.model.transformer, params_dtype="float32", compute_dtype="float32")
+    network = build_model(transformer, initialise=False, keep_hidden_states=keep_hidden_states)
+    seen: set[str] = set()
+    total = [0, 0]
+
+    def arrays() -> Iterator[tuple[str, np.ndarray]]:
+        for name, array in _read(folder):
+            seen.add(str(array.dtype))
+            total[0] += 1
+            total[1] += array.nbytes
+            # Only widening: float16 and bfloat16 values are float32 values.
+            yield name, array.astype(np.float32) if str(array.dtype) in ("float16", "bfloat16") else array
+
+    load_parameters(network, arrays())
+    return LoadedModel(network, config, total[0], total[1], tuple(sorted(seen)), bool(seen - {"float32"}))
+
+
+def _read(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
+    path = folder / WEIGHTS["safetensors"]
+    if path.is_file():
+        for entry in safetensors.read_header(path).values():
+            yield entry.name, entry.read()
+        return
+    path = folder / WEIGHTS["ckpt"]
+    if not path.is_file():
+        raise MindportError(
+            tr("{folder} holds no converted weights.", folder=folder),
+            tr("Run `mindport convert` on the model folder first."),
+        )
+    try:
+        parameters = ms.load_checkpoint(str(path))
+    except (ValueError, RuntimeError) as error:
+        raise MindportError(
+            tr("{path} is broken: {reason}.", path=path, reason=str(error).splitlines()[0]),
+            tr("Convert the model again."),
+        ) from None
+    for name, parameter in parameters.items():
+        yield name, parameter.asnumpy()

@@ -1,0 +1,36 @@
+"""One additive attention mask from causality and padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore as ms
+from mindspore import Tensor, ops
+
+# Finite, so that a row with nothing to attend to (a padded query) gives a uniform softmax instead of NaN, as
+# in PyTorch's eager attention; and far enough from the dtype's limit that adding a score cannot overflow.
+_MASKED = {ms.float16: -3.0e4, ms.bfloat16: -1.0e38, ms.float32: -1.0e38, ms.float64: -1.0e38}
+
+
+def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any) -> Any:
+    """What is added to the attention scores (B, N, T, S).
+
+    Args:
+        attention_mask_BS: (B, S), 1 where a token is real and 0 where it is padding, or None.
+        length: T = S, positions in the sequence.
+        causal: whether a position sees only itself and earlier ones.
+        dtype: of the softmax.
+
+    Returns:
+        (B or 1, 1, T or 1, S) of 0 and a large negative value, or None where everything is visible.
+    """
+    visible = None
+    if causal:
+        position = ops.arange(length)
+        visible = (position.expand_dims(-1) >= position).reshape(1, 1, length, length)
+    if attention_mask_BS is not None:
+        real_B11S = (attention_mask_BS != 0).expand_dims(1).expand_dims(1)
+        visible = real_B11S if visible is None else ops.logical_and(visible, real_B11S)
+    if visible is None:
+        return None
+    return ops.select(visible, Tensor(0.0, dtype), Tensor(_MASKED[dtype], dtype))

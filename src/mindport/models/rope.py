@@ -1,0 +1,52 @@
+"""Rotary positions: cos and sin of every position, and the rotation of queries and keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import Tensor, nn, ops
+
+from mindport.models.dtypes import cast, to_mindspore
+from mindport.models.rope_frequencies import dynamic, inverse_frequencies, rope_type
+from mindport.schema import TransformerConfig
+
+
+@ops.constexpr
+def _stretched(base: float, width: int, factor: float, length: int, trained_length: int) -> Tensor:
+    # Runs in Python, also while a graph is being compiled: there the length is a constant.
+    return Tensor(dynamic(base, width, factor, length, trained_length))
+
+
+class RotaryTable(nn.Cell):
+    """(B, T) positions -> cos and sin, each (B, T, 1, D/2) in `rotary_dtype`, D the width of a head."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        frequencies, self.factor = inverse_frequencies(config, config.max_position_embeddings)
+        self.frequencies = Tensor(frequencies)
+        self.dynamic_factor = (config.rope_scaling or {})["factor"] if rope_type(config) == "dynamic" else None
+        self.base, self.width = config.rotary_base, config.kv_channels
+        self.trained_length = config.max_position_embeddings
+        self.rotary_dtype = to_mindspore(config.rotary_dtype)
+
+    def construct(self, position_ids_BT: Tensor) -> tuple[Tensor, Tensor]:
+        frequencies = self.frequencies
+        length = position_ids_BT.shape[1]
+        if self.dynamic_factor is not None and length > self.trained_length:
+            frequencies = _stretched(self.base, self.width, self.dynamic_factor, length, self.trained_length)
+        # Angles always in float32 or wider: half precision cannot tell position 2048 from 2049.
+        angle_BTD = cast(position_ids_BT, frequencies.dtype).expand_dims(-1) * frequencies
+        angle_BT1D = angle_BTD.expand_dims(2)
+        cos, sin = ops.cos(angle_BT1D), ops.sin(angle_BT1D)
+        if self.factor != 1.0:
+            cos, sin = cos * self.factor, sin * self.factor
+        return cast(cos, self.rotary_dtype), cast(sin, self.rotary_dtype)
+
+
+def rotate(x_BTND: Tensor, cos: Any, sin: Any) -> Tensor:
+    """Rotate pairs (i, i + D/2) of each head by its position's angle (the half-split layout)."""
+    half = x_BTND.shape[-1] // 2
+    x = cast(x_BTND, cos.dtype)
+    first, second = x[..., :half], x[..., half:]
+    rotated = ops.concat((first * cos - second * sin, second * cos + first * sin), -1)
+    return cast(rotated, x_BTND.dtype)

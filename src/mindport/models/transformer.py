@@ -1,0 +1,106 @@
+"""The Transformer: embeddings, blocks, final norm, pooler and head, decoder or encoder alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import Tensor, nn, ops
+
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.models.activations import tanh
+from mindport.models.block import Block
+from mindport.models.dtypes import to_mindspore
+from mindport.models.embedding import InputEmbedding
+from mindport.models.heads import head
+from mindport.models.linear import Linear
+from mindport.models.masks import additive_mask
+from mindport.models.norms import norm
+from mindport.models.output import ModelOutput
+from mindport.models.rope import RotaryTable
+from mindport.schema import TransformerConfig
+
+
+def _check(field: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise MindportError(
+            tr("the native model does not know {field} = '{value}'", field=field, value=value),
+            tr("Known values: {known}.", known=", ".join(known)),
+        )
+
+
+class Transformer(nn.Cell):
+    """A model made from a `TransformerConfig` alone.
+
+    The tree of cells mirrors the slot names, so every parameter is named as its slot.
+    """
+
+    def __init__(self, config: TransformerConfig, *, keep_hidden_states: bool = False) -> None:
+        super().__init__()
+        _check("attention_mask_type", config.attention_mask_type, ("causal", "bidirectional"))
+        _check("position_embedding_type", config.position_embedding_type, ("rope", "learned_absolute", "none"))
+        self.config = config
+        self.keep_hidden_states = keep_hidden_states
+        self.embedding = InputEmbedding(config)
+        self.rotary = RotaryTable(config) if config.position_embedding_type == "rope" else None
+        self.layer = nn.CellList([Block(config, index) for index in range(config.num_layers)])
+        self.final_norm = norm(config) if config.final_layernorm else None
+        self.pooler = (
+            Linear(
+                config.hidden_size,
+                config.hidden_size,
+                bias=True,
+                params_dtype=to_mindspore(config.params_dtype),
+                compute_dtype=to_mindspore(config.compute_dtype),
+            )
+            if config.add_pooler
+            else None
+        )
+        self.head = head(config)
+        self.causal = config.attention_mask_type == "causal"
+        self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
+
+    def __call__(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> ModelOutput:
+        """Run the model.
+
+        Args:
+            input_ids: (B, T) int32 or int64.
+            attention_mask: (B, T), 1 for a token and 0 for padding; None = no padding.
+            position_ids: (B, T); None = 0 .. T-1 in every row, whatever the padding, as transformers does.
+            token_type_ids: (B, T) segment of each token; None = all 0.
+        """
+        return ModelOutput(*super().__call__(input_ids, attention_mask, position_ids, token_type_ids))
+
+    def construct(
+        self, input_ids_BT: Tensor, attention_mask_BT: Any, position_ids_BT: Any, token_type_ids_BT: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        length = input_ids_BT.shape[1]
+        if position_ids_BT is None:
+            position_ids_BT = ops.arange(length).expand_dims(0)
+        x_BTH = self.embedding(input_ids_BT, position_ids_BT, token_type_ids_BT)
+        mask = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype)
+        cos, sin = None, None
+        if self.rotary is not None:
+            cos, sin = self.rotary(position_ids_BT)
+
+        hidden_states: tuple[Tensor, ...] = (x_BTH,)
+        for block in self.layer:
+            x_BTH = block(x_BTH, mask, cos, sin)
+            if self.keep_hidden_states:
+                hidden_states = (*hidden_states, x_BTH)
+        if self.final_norm is not None:
+            x_BTH = self.final_norm(x_BTH)
+
+        pooled_BH = None
+        if self.pooler is not None:
+            pooled_BH = tanh(self.pooler(x_BTH[:, 0]))
+        logits = None
+        if self.head is not None:
+            logits = self.head(x_BTH, pooled_BH, self.embedding.word.weight)
+        return logits, x_BTH, pooled_BH, hidden_states if self.keep_hidden_states else None

@@ -1,0 +1,1 @@
+"""What a migration leaves behind: the migration itself, its record and its report."""

@@ -1,0 +1,229 @@
+"""A whole migration: check-up, conversion, exact load, parity, text, training, report."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+from mindport.checkpoint.convert import Conversion, plan_conversion, write_conversion
+from mindport.checkpoint.execute import Progress
+from mindport.checkpoint.plan import Plan
+from mindport.checkpoint.problems import collapse_names
+from mindport.checkpoint.publish import check_free, publish
+from mindport.config.audit import UNHANDLED, audit
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.records.migration import Migration, Stage, WeightsRecord
+from mindport.records.report import write_report
+from mindport.verify.alignment import Settings
+from mindport.verify.frameworks import require
+from mindport.verify.gates import Gate
+from mindport.verify.ladder import MODES, Ladder
+
+Announce = Callable[[Stage], None]
+
+
+def migrate(
+    model: Path,
+    folder: Path,
+    *,
+    gate: Gate,
+    settings: Settings,
+    weights_format: str = "safetensors",
+    overwrite: bool = False,
+    announce: Announce = lambda stage: None,
+    progress: Progress = lambda count: None,
+) -> Migration:
+    """Migrate a Hugging Face folder to the native target and prove it.
+
+    `folder` appears only if every stage passed. If one did not, the report alone is written, to a folder of the same
+    name with "-failed" after it.
+
+    Args:
+        model: Hugging Face model folder with safetensors weights.
+        folder: to be written.
+        gate: pass marks.
+        settings: of the training steps.
+        weights_format: "safetensors" or "ckpt".
+        announce: called with each stage when it is done.
+        progress: called with the number of bytes of weights just written.
+
+    Raises:
+        MindportError: something cannot be read, converted, loaded or written.
+    """
+    require("torch", "transformers", "mindspore")
+    check_free(folder, overwrite=overwrite)
+    stages = _Stages(announce)
+    config, plan = plan_conversion(model)
+    fields = tuple(audit(config.model))
+    unhandled = [row.key for row in fields if row.status == UNHANDLED]
+    stages.done(
+        "inspect",
+        True,
+        tr(
+            "{hf_class}: {count} config keys, {unhandled} unhandled",
+            hf_class=config.model.hf_class,
+            count=len(fields),
+            unhandled=len(unhandled),
+        ),
+    )
+    with publish(folder, overwrite=overwrite) as work:
+        before, started = _peak_mb(), time.perf_counter()
+        conversion = write_conversion(model, work, config, plan, weights_format, progress)
+        weights = _record(conversion, plan, weights_format, time.perf_counter() - started, _peak_mb() - before)
+        stages.done(
+            "weights",
+            True,
+            tr(
+                "{tensors} tensors, {mb:.0f} MB -> {file}",
+                tensors=weights.tensors_out,
+                mb=weights.nbytes / 1e6,
+                file=weights.file,
+            ),
+        )
+        ladder = Ladder(model, work)
+        loaded = ladder.loaded
+        stages.done(
+            "load check",
+            True,
+            tr("{count} parameters: every name, shape, dtype and value as in the file", count=loaded.parameters),
+        )
+        parity = {}
+        for mode in MODES:
+            parity[mode] = ladder.forward(mode)
+            worst = max(parity[mode], key=lambda d: d.max_abs / max(1.0, d.scale))
+            stages.done(
+                f"forward parity ({mode})",
+                all(d.passes(gate) for d in parity[mode]),
+                tr(
+                    "max abs error {error:.1e} at scale {scale:.1f}, cosine {cosine:.8f}",
+                    error=worst.max_abs,
+                    scale=worst.scale,
+                    cosine=min(d.cosine for d in parity[mode]),
+                ),
+            )
+        text = ladder.text(MODES[0])
+        if text:
+            stages.done(
+                "greedy text",
+                text.equal,
+                tr(
+                    "{count} tokens, {verdict}",
+                    count=text.tokens,
+                    verdict=tr("equal") if text.equal else tr("different"),
+                ),
+            )
+        embeddings = ladder.embeddings(MODES[0])
+        if embeddings:
+            stages.done(
+                "sentence embeddings",
+                embeddings.passes(gate),
+                tr(
+                    "max abs error {error:.1e}, cosine {cosine:.8f}", error=embeddings.max_abs, cosine=embeddings.cosine
+                ),
+            )
+        alignment = ladder.train(MODES[0], settings)
+        stages.done(
+            "training steps",
+            alignment.passes(gate),
+            tr(
+                "{steps} steps, loss within {loss:.1e}, gradient norm within {norm:.1e} (relative)",
+                steps=settings.steps,
+                loss=alignment.loss_difference,
+                norm=alignment.grad_norm_difference,
+            ),
+        )
+        migration = Migration(
+            source=model.resolve().name,
+            target="native",
+            model_type=config.model.model_type,
+            hf_class=config.model.hf_class,
+            parameters=sum(_elements(shape) for shape in plan.slot_shapes.values()),
+            fields=fields,
+            weights=weights,
+            gate=gate,
+            parity=parity,
+            text=text,
+            embeddings=embeddings,
+            alignment=alignment,
+            stages=tuple(stages.finished),
+            versions=_versions(),
+            remarks=tuple(_remarks(loaded.widened, unhandled)),
+        )
+        write_report(migration, work)
+        if not migration.passed:
+            raise _failed(migration, folder)
+    return migration
+
+
+class _Stages:
+    """Collects finished stages, each timed from the end of the one before."""
+
+    def __init__(self, announce: Announce) -> None:
+        self.finished: list[Stage] = []
+        self._announce = announce
+        self._since = time.perf_counter()
+
+    def done(self, name: str, passed: bool, summary: str) -> None:
+        now = time.perf_counter()
+        stage = Stage(name, passed, summary, now - self._since)
+        self._since = now
+        self.finished.append(stage)
+        self._announce(stage)
+
+
+def _failed(migration: Migration, folder: Path) -> MindportError:
+    report_folder = folder.with_name(folder.name + "-failed")
+    with publish(report_folder, overwrite=True) as work:
+        report = write_report(migration, work)
+    names = ", ".join(tr(stage.name) for stage in migration.stages if not stage.passed)
+    return MindportError(
+        tr("The migration did not pass: {names}.", names=names),
+        tr("Nothing was published; see {report}.", report=report_folder / report.name),
+    )
+
+
+def _record(conversion: Conversion, plan: Plan, weights_format: str, seconds: float, peak_mb: float) -> WeightsRecord:
+    parameters: dict[str, list[str]] = {}
+    for output in plan.outputs:
+        for part in output.stored.parts:
+            parameters.setdefault(plan.slots[part][0], []).append(output.name)
+    return WeightsRecord(
+        tensors_in=len(plan.source),
+        tensors_out=len(plan.outputs),
+        nbytes=plan.bytes_out,
+        dtypes=tuple(sorted({output.dtype for output in plan.outputs})),
+        file=conversion.weights.name if conversion.weights else "",
+        skipped=plan.skipped,
+        copies=tuple(plan.copies),
+        placed=tuple(collapse_names((name, ", ".join(made)) for name, made in parameters.items())),
+        seconds=seconds,
+        peak_mb=peak_mb,
+    )
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in ("mindport", "mindspore", "torch", "transformers", "numpy")}
+
+
+def _remarks(widened: bool, unhandled: list[str]) -> list[str]:
+    remarks = [tr("Both sides computed in float32 on the CPU, with dropout off.")]
+    if widened:
+        remarks.append(tr("The weights are stored in half precision and were widened, without loss, to be compared."))
+    if unhandled:
+        remarks.append(tr("These config keys are not known and were not used: {keys}.", keys=", ".join(unhandled)))
+    return remarks

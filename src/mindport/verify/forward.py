@@ -1,0 +1,42 @@
+"""Forward parity: the same tokens through both models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+
+from mindport.verify.batches import Batch
+from mindport.verify.compare import Difference, difference
+
+Outputs = Callable[[Batch], Mapping[str, np.ndarray]]
+
+_NAMES = ("logits", "last_hidden_state", "pooler_output")
+
+
+def mindspore_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
+    """Outputs of one forward pass of the native model, by name."""
+    mask = None if batch.attention_mask is None else ms.Tensor(batch.attention_mask)
+    output = network(ms.Tensor(batch.input_ids), mask)
+    return {name: value.asnumpy() for name, value in zip(_NAMES, output, strict=False) if value is not None}
+
+
+def forward_parity(batches: Sequence[Batch], ours: Outputs, reference: Outputs) -> list[Difference]:
+    """Every output that the reference has, on every batch, compared where tokens are real."""
+    result = []
+    for batch in batches:
+        mine, theirs = ours(batch), reference(batch)
+        for name, wanted in theirs.items():
+            per_token = wanted.shape[:2] == batch.input_ids.shape and wanted.ndim == 3
+            chosen = batch.real if per_token else np.ones(len(wanted), bool)
+            result.append(
+                difference(
+                    f"{name}, {batch.name}",
+                    mine[name][chosen],
+                    wanted[chosen],
+                    scores=name == "logits",
+                )
+            )
+    return result

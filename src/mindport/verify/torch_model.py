@@ -1,0 +1,84 @@
+"""The PyTorch side: the source model through transformers, in float32, without any code from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import TransformerConfig
+from mindport.verify.batches import Batch
+from mindport.verify.frameworks import require
+
+_AUTO_CLASS = {
+    "none": "AutoModel",
+    "causal_lm": "AutoModelForCausalLM",
+    "masked_lm": "AutoModelForMaskedLM",
+    "sequence_classification": "AutoModelForSequenceClassification",
+    "token_classification": "AutoModelForTokenClassification",
+}
+
+
+def load_torch_model(model: Path, config: TransformerConfig) -> Any:
+    """The model in evaluation mode, float32, with transformers' plain ("eager") attention.
+
+    Raises:
+        MindportError: torch or transformers is missing, or transformers cannot load the folder completely.
+    """
+    require("torch", "transformers")
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    auto = getattr(transformers, _AUTO_CLASS[config.head])
+    extra = (
+        {}
+        if config.head != "none" or config.attention_mask_type == "causal"
+        else {"add_pooling_layer": config.add_pooler}
+    )
+    try:
+        network, info = auto.from_pretrained(
+            model,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            **extra,
+        )
+    except Exception as error:  # whatever transformers raises, the user needs its sentence
+        raise MindportError(
+            tr(
+                "transformers cannot load {model}: {error}.",
+                model=model,
+                error=str(error).strip().split("\n")[0],
+            ),
+            tr("The comparison needs a folder that transformers loads."),
+        ) from error
+    if info["missing_keys"] or info["mismatched_keys"]:
+        raise MindportError(
+            tr(
+                "transformers does not find these weights in {model}: {names}.",
+                model=model,
+                names=", ".join(sorted(map(str, [*info["missing_keys"], *info["mismatched_keys"]]))[:5]),
+            ),
+            tr("The comparison needs a folder that transformers loads."),
+        )
+    return network.eval()
+
+
+def torch_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
+    """Outputs of one forward pass by name: logits, or last_hidden_state and pooler_output."""
+    import torch
+
+    with torch.no_grad():
+        mask = None if batch.attention_mask is None else torch.from_numpy(batch.attention_mask).long()
+        output = network(input_ids=torch.from_numpy(batch.input_ids).long(), attention_mask=mask)
+    names = ("logits", "last_hidden_state", "pooler_output")
+    found = {name: output.get(name) for name in names}
+    return {name: value.numpy() for name, value in found.items() if value is not None}
