@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import reprlib
+
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = 60
+_brief.maxdict = _brief.maxlist = 6
+
+
+def brief(value: object) -> str:
+    """How a message shows a value from a file: its repr, cut where it would fill the screen."""
+    return _brief.repr(value)
+
 
 class MindportError(Exception):
     """A failure the user can act on.
@@ -15,6 +26,10 @@ class MindportError(Exception):
         super().__init__(message)
         self.message = message
         self.fix = fix
+
+    def as_dict(self) -> dict[str, str]:
+        """The two sentences by name."""
+        return {"message": self.message, "fix": self.fix}
 
     def __str__(self) -> str:
         return f"{self.message} {self.fix}" if self.fix else self.message

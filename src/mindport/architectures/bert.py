@@ -5,6 +5,7 @@ from mindport.architectures.vocabulary import Architecture, Field, HFClass, Igno
 
 POOLER = {"{base}pooler.dense.{p}": "pooler of the bare model, not read by this class"}
 NEXT_SENTENCE = {"cls.seq_relationship.{p}": "next-sentence head, not read by this class"}
+SECOND_BIAS = {"cls.predictions.bias": "where nothing is tied, the decoder's own bias is read instead"}
 PRETRAINING = {
     "cls.predictions.bias": "masked-LM head, not read by this class",
     "cls.predictions.decoder.{p}": "masked-LM head, not read by this class",
@@ -18,7 +19,7 @@ ARCHITECTURE = Architecture(
     title="BERT",
     classes={
         "BertModel": HFClass({"head": "none", "add_pooler": True}, {"add_pooler": "pooler.weight"}, PRETRAINING),
-        "BertForMaskedLM": HFClass({"head": "masked_lm"}, unused={**POOLER, **NEXT_SENTENCE}),
+        "BertForMaskedLM": HFClass({"head": "masked_lm"}, unused={**POOLER, **NEXT_SENTENCE, **SECOND_BIAS}),
         "BertForSequenceClassification": HFClass(
             {"head": "sequence_classification", "add_pooler": True}, unused=PRETRAINING
         ),
@@ -72,6 +73,7 @@ ARCHITECTURE = Architecture(
             ),
             "left by Google's TensorFlow release; not read",
         ),
+        Ignored(("biaffine_size",), "belongs to a biaffine head, which BERT's class does not have"),
         *COMMON,
     ),
     bases=("bert.", ""),

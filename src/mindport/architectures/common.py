@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from mindport.architectures.vocabulary import (
     Ignored,
     Only,
     Rule,
+    checked,
 )
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.schema.activations import ACTIVATIONS
@@ -35,7 +35,7 @@ def size(key: str, to: str, minimum: int = 1, **more: Any) -> Field:
 
 def probability(key: str, to: str | tuple[str, ...], **more: Any) -> Field:
     """A dropout probability."""
-    return Field(key, to, float, layer=TRAINING, minimum=0, **more)
+    return Field(key, to, float, layer=TRAINING, minimum=0, maximum=1, **more)
 
 
 def head_width(hf: HFConfig, hidden: str = "hidden_size", heads: str = "num_attention_heads") -> int:
@@ -71,7 +71,7 @@ class EndOfSequence:
         ids = value if isinstance(value, list) else [value]
         if value is not None and not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
             raise MindportError(
-                tr("eos_token_id must be an integer or a list of integers, not {value!r}.", value=value),
+                tr("eos_token_id must be an integer or a list of integers, not {value}.", value=brief(value)),
                 tr("Correct it in config.json."),
             )
         return {"eos_token_id": value}
@@ -89,11 +89,10 @@ class Labels:
     aliases: tuple[str, ...] = ()
 
     def decode(self, hf: HFConfig) -> dict[str, Any]:
-        names = hf.get("id2label")
-        if isinstance(names, Mapping) and names:
-            return {"num_labels": len(names)}
-        count = hf.get("num_labels")
-        return {"num_labels": count} if isinstance(count, int) and not isinstance(count, bool) else {}
+        names, count = hf.get("id2label"), hf.get("num_labels")
+        if names:
+            return {"num_labels": len(checked("id2label", names, dict))}
+        return {} if count is None else {"num_labels": checked("num_labels", count, int, 1)}
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         if not config.head.endswith("classification"):
@@ -109,7 +108,8 @@ _GENERATION = (
     "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens "
     "begin_suppress_tokens task_specific_params prefix"
 )
-_RECORDS = "_name_or_path architectures model_type transformers_version finetuning_task _commit_hash"
+_RECORDS = "_name_or_path architectures model_type transformers_version finetuning_task _commit_hash _from_model_config"
+_ATTENTION = "attn_implementation _attn_implementation _attn_implementation_autoset"
 _CALLING = "use_cache output_attentions output_hidden_states output_past return_dict torchscript use_bfloat16"
 
 COMMON: tuple[Rule, ...] = (
@@ -130,13 +130,17 @@ COMMON: tuple[Rule, ...] = (
     Only("quantization_config", None, "the weights are quantised; dequantise the model first"),
     Only("pruned_heads", {}, "models with pruned heads are not supported"),
     Ignored(tuple(_RECORDS.split()), "recorded, does not change the model", RECORD),
-    Ignored(("tokenizer_class",), "belongs to the tokenizer", RECORD),
+    Ignored(("tokenizer_class", "tokenizer", "sep_token_id", "unk_token_id"), "belongs to the tokenizer", RECORD),
     Ignored(("auto_map",), "code from the model folder is never run; the declared class is used", RECORD),
     Ignored(tuple(_GENERATION.split()), "a default of text generation"),
     Ignored(tuple(_CALLING.split()), "how the PyTorch class is called or returns"),
+    Ignored(tuple(_ATTENTION.split()), "which PyTorch kernel computes attention, same result"),
     Ignored(("chunk_size_feed_forward",), "saves memory in PyTorch, same result"),
     Ignored(("gradient_checkpointing",), "recomputation is a setting of the run", TRAINING),
     Ignored(("problem_type",), "chooses the loss of the PyTorch class", TRAINING),
-    Ignored(("tie_encoder_decoder", "cross_attention_hidden_size"), "only read by encoder-decoder models"),
+    Ignored(
+        ("tie_encoder_decoder", "cross_attention_hidden_size", "decoder_start_token_id"),
+        "only read by encoder-decoder models",
+    ),
 )
 """Keys that every PretrainedConfig has."""

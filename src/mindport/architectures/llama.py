@@ -2,7 +2,7 @@
 
 from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, probability, size
 from mindport.architectures.rope import Rope
-from mindport.architectures.vocabulary import Architecture, Field, HFClass, Ignored
+from mindport.architectures.vocabulary import TRAINING, Architecture, Field, HFClass, Ignored
 
 ARCHITECTURE = Architecture(
     model_type="llama",
@@ -34,6 +34,10 @@ ARCHITECTURE = Architecture(
         Ignored(("pretraining_tp",), "slices the same products in PyTorch; the result is equal"),
         Ignored(("sliding_window", "use_sliding_window", "max_window_layers"), "Llama's class has no window"),
         Ignored(("max_sequence_length",), "not read by Llama's class; max_position_embeddings rules"),
+        Ignored(
+            ("sequence_parallel_enabled", "selective_checkpoint_enabled"), "read by neuronx-distributed only", TRAINING
+        ),
+        Ignored(("draft_vocab_size",), "belongs to EAGLE's draft head, which Llama's class does not have"),
         *COMMON,
     ),
     bases=("model.", ""),

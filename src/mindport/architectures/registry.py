@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.architectures.vocabulary import Architecture
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
 _DEFAULTS = Path(__file__).parent / "defaults"
@@ -30,10 +30,10 @@ def architecture(model_type: str) -> Architecture:
         MindportError: nothing is declared under this name.
     """
     if model_type not in model_types():
-        near = difflib.get_close_matches(model_type, model_types(), n=1, cutoff=0.3)
+        near = difflib.get_close_matches(model_type.lower(), model_types(), n=1, cutoff=0.3)
         hint = tr("Nearest supported model_type: {near}.", near=near[0]) if near else ""
         raise MindportError(
-            tr("model_type {model_type!r} is not supported.", model_type=model_type),
+            tr("model_type {model_type} is not supported.", model_type=brief(model_type)),
             f"{hint} {tr('`mindport list` shows those that are.')}".strip(),
         )
     module = importlib.import_module(f"mindport.architectures.{model_type.replace('-', '_')}")

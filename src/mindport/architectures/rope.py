@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from mindport.architectures.vocabulary import STRUCTURE, HFConfig, checked
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 
 _REQUIRED = {
+    "default": (),
     "linear": ("factor",),
     "dynamic": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor",),
 }
 _OPTIONAL = {
+    "default": (),
     "linear": (),
     "dynamic": (),
     "llama3": (),
@@ -31,6 +33,19 @@ _OPTIONAL = {
         "truncate",
     ),
 }
+_VALUES: dict[str, tuple[type, float | None]] = {
+    "factor": (float, 1),
+    "low_freq_factor": (float, 0),
+    "high_freq_factor": (float, 0),
+    "original_max_position_embeddings": (int, 1),
+    "attention_factor": (float, 0),
+    "beta_fast": (float, 0),
+    "beta_slow": (float, 0),
+    "mscale": (float, 0),
+    "mscale_all_dim": (float, 0),
+    "truncate": (bool, None),
+}
+"""Key of a scaling -> type and least value."""
 
 
 @dataclass(frozen=True)
@@ -46,37 +61,50 @@ class Rope:
 
     def decode(self, hf: HFConfig) -> dict[str, Any]:
         new, old = (self._dict(hf, key) for key in ("rope_parameters", "rope_scaling"))
+        if new and old and _scaling(new) != _scaling(old):
+            raise MindportError(
+                tr("{keys} are the same setting and disagree.", keys="rope_scaling, rope_parameters"),
+                tr("Correct it in config.json."),
+            )
         scaling = dict(new or old)
         theta = scaling.pop("rope_theta", None)
-        if theta is None:
-            theta = hf["rope_theta"]
-        theta = checked("rope_theta", theta, float, 1)
-        kind = scaling.pop("rope_type", None) or scaling.get("type") or "default"
-        scaling.pop("type", None)
-        if kind == "default" and not scaling:
-            return {"rotary_base": theta, "rope_scaling": None}
+        theta = checked("rope_theta", hf["rope_theta"] if theta is None else theta, float, 1)
+        kinds = [kind for kind in (scaling.pop("rope_type", None), scaling.pop("type", None)) if kind]
+        kind = checked("rope_type", kinds[0], str) if kinds else "default"
+        if kinds and kinds[-1] != kind:
+            raise MindportError(
+                tr("{keys} are the same setting and disagree.", keys="rope_type, type"),
+                tr("Correct it in config.json."),
+            )
         if kind not in _REQUIRED:
             raise MindportError(
-                tr("RoPE scaling {kind!r} is not supported.", kind=kind),
-                tr("Supported values: {allowed}.", allowed=", ".join(["default", *_REQUIRED])),
+                tr("RoPE scaling {kind} is not supported.", kind=brief(kind)),
+                tr("Supported values: {allowed}.", allowed=", ".join(_REQUIRED)),
             )
         missing = [key for key in _REQUIRED[kind] if scaling.get(key) is None]
         unknown = sorted(set(scaling) - set(_REQUIRED[kind]) - set(_OPTIONAL[kind]))
         if missing or unknown:
             raise MindportError(
                 tr(
-                    "RoPE scaling {kind!r} lacks [{missing}] and has unknown keys [{unknown}].",
+                    "RoPE scaling {kind} lacks [{missing}] and has unknown keys [{unknown}].",
                     kind=kind,
                     missing=", ".join(missing),
                     unknown=", ".join(unknown),
                 ),
                 tr("Correct it in config.json."),
             )
+        if kind == "default":
+            return {"rotary_base": theta, "rope_scaling": None}
         for key, value in scaling.items():
-            if key not in ("truncate", "original_max_position_embeddings") and value is not None:
-                scaling[key] = checked(key, value, float)
-        if kind == "yarn":
-            scaling.setdefault("original_max_position_embeddings", hf["max_position_embeddings"])
+            if value is not None:
+                scaling[key] = checked(key, value, *_VALUES[key])
+        if kind == "llama3" and scaling["low_freq_factor"] >= scaling["high_freq_factor"]:
+            raise MindportError(
+                tr("{low} must be less than {high}.", low="low_freq_factor", high="high_freq_factor"),
+                tr("Correct it in config.json."),
+            )
+        if kind == "yarn" and scaling.get("original_max_position_embeddings") is None:
+            scaling["original_max_position_embeddings"] = hf["max_position_embeddings"]
         return {"rotary_base": theta, "rope_scaling": {"rope_type": kind, **scaling}}
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
@@ -85,11 +113,9 @@ class Rope:
 
     def _dict(self, hf: HFConfig, key: str) -> Mapping[str, Any]:
         value = hf.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise MindportError(
-                tr("{key} must be {kind}, not {value!r}.", key=key, kind=tr("an object"), value=value),
-                tr("Correct it in config.json."),
-            )
-        return value
+        return {} if value is None else checked(key, value, dict)
+
+
+def _scaling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The scaling alone, with its kind under one name."""
+    return {"rope_type" if key == "type" else key: value for key, value in settings.items() if key != "rope_theta"}

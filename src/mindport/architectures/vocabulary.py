@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.layout import Stored
 from mindport.schema import TransformerConfig
@@ -60,7 +60,7 @@ class Field:
         derive: what null means, from the keys before it.
         aliases: other spellings of the key that files contain.
         nullable: null is a value of its own and stays null.
-        minimum: least value of a number.
+        minimum, maximum: bounds of a number.
     """
 
     key: str
@@ -71,6 +71,7 @@ class Field:
     layer: str = STRUCTURE
     nullable: bool = False
     minimum: float | None = None
+    maximum: float | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ class Field:
     def decode(self, hf: HFConfig) -> dict[str, Any]:
         value = hf[self.key]
         if not (value is None and self.nullable):
-            value = checked(self.key, value, self.kind, self.minimum)
+            value = checked(self.key, value, self.kind, self.minimum, self.maximum)
         return dict.fromkeys(self.targets, value)
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
@@ -135,9 +136,9 @@ class Only:
         if hf.get(self.key, self.value) != self.value:
             raise MindportError(
                 tr(
-                    "{key} = {value!r} is not supported: {reason}.",
+                    "{key} = {value} is not supported: {reason}.",
                     key=self.key,
-                    value=hf[self.key],
+                    value=brief(hf[self.key]),
                     reason=tr(self.reason),
                 ),
                 tr("Supported value: {value!r}.", value=self.value),
@@ -217,38 +218,58 @@ class Architecture:
         return next((rule for rule in self.rules if key in rule.keys or key in rule.aliases), None)
 
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+LARGEST = 2**53
+"""Of integers in a config: far above any real size, and still exact as a float."""
+
+_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "an object"}
 
 
-def checked(key: str, value: Any, kind: type | tuple[Any, ...], minimum: float | None = None) -> Any:
+def checked(
+    key: str,
+    value: Any,
+    kind: type | tuple[Any, ...],
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> Any:
     """`value` as `kind`, or an error that names the key.
 
     Raises:
-        MindportError: the value has another type, is not finite, or is not among the allowed values.
+        MindportError: the value has another type, is not finite, out of bounds, or not among the allowed values.
     """
     if isinstance(kind, tuple):
         if value in kind:
             return value
         allowed = ", ".join(repr(v) for v in kind)
         raise MindportError(
-            tr("{key} = {value!r} is not supported.", key=key, value=value),
+            tr("{key} = {value} is not supported.", key=key, value=brief(value)),
             tr("Supported values: {allowed}.", allowed=allowed),
         )
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf if value > 0 else -math.inf
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise MindportError(
-            tr("{key} must be {kind}, not {value!r}.", key=key, kind=tr(_TYPE_NAMES[kind]), value=value),
+            tr("{key} must be {kind}, not {value}.", key=key, kind=tr(_TYPE_NAMES[kind]), value=brief(value)),
             tr("Correct it in config.json."),
         )
     number: Any = value
+    if kind is int:
+        minimum = -LARGEST if minimum is None else minimum
+        maximum = LARGEST if maximum is None else maximum
     if kind is float and not math.isfinite(number):
         raise MindportError(
-            tr("{key} must be finite, not {value!r}.", key=key, value=value), tr("Correct it in config.json.")
+            tr("{key} must be finite, not {value}.", key=key, value=value), tr("Correct it in config.json.")
         )
     if minimum is not None and number < minimum:
         raise MindportError(
-            tr("{key} must be at least {minimum}, not {value!r}.", key=key, minimum=minimum, value=value),
+            tr("{key} must be at least {minimum}, not {value}.", key=key, minimum=minimum, value=brief(value)),
+            tr("Correct it in config.json."),
+        )
+    if maximum is not None and number > maximum:
+        raise MindportError(
+            tr("{key} must be at most {maximum}, not {value}.", key=key, maximum=maximum, value=brief(value)),
             tr("Correct it in config.json."),
         )
     return value

@@ -30,8 +30,10 @@ WEIGHTS = {"safetensors": "model.safetensors", "ckpt": "model.ckpt"}
 """Format -> file name of converted weights."""
 
 SIDE_FILES = (
+    "1_Pooling/config.json",
     "added_tokens.json",
     "chat_template.jinja",
+    "config_sentence_transformers.json",
     "generation_config.json",
     "merges.txt",
     "modules.json",
@@ -81,14 +83,17 @@ def plan_conversion(model: Path) -> tuple[NativeConfig, Plan]:
     spelling = spelling_of(described, source)
     described = with_optional_parts(described, spelling, source)
     declaration, config = described.declaration, described.transformer
-    plan = make_plan(
-        source,
-        tensor_map(declaration, config, spelling),
-        NATIVE.parameters(config),
-        slots_of(config),
-        copies=tied_copies(declaration, config, spelling),
-        skipped=skipped_tensors(declaration, described.declared_class, config, spelling),
-    )
+    tensors = tensor_map(declaration, config, spelling)
+    skipped = skipped_tensors(declaration, described.declared_class, config, spelling)
+    copies = tied_copies(declaration, config, spelling)
+    copies = {name: slot for name, slot in copies.items() if name not in skipped}
+    if not config.tie_word_embeddings:
+        for name in copies.keys() & source.keys():
+            # Not tied, it may differ, and it is the one that counts where the class does not read the other.
+            holder = next(n for n, stored in tensors.items() if copies[name] in stored.parts)
+            if holder in skipped:
+                tensors[name] = tensors.pop(holder)
+    plan = make_plan(source, tensors, NATIVE.parameters(config), slots_of(config), copies=copies, skipped=skipped)
     if plan.problems:
         raise PlanError(model, plan.problems)
     return NativeConfig(described, spelling, tuple(plan.copies)), plan
@@ -115,16 +120,16 @@ def convert(
         MindportError: the model cannot be read, is not supported, or the folder cannot be written.
         PlanError: config and checkpoint do not fit.
     """
+    check_free(folder, overwrite=overwrite, source=model)
     if not model.is_dir():
         config = NativeConfig(read_hf_config(model))
         with publish(folder, overwrite=overwrite) as work:
             write_native_config(work, config)
         return Conversion(folder, config, None, None)
-    check_free(folder, overwrite=overwrite)
     config, plan = plan_conversion(model)
     with publish(folder, overwrite=overwrite) as work:
         done = write_conversion(model, work, config, plan, weights_format, progress)
-    return replace(done, folder=folder)
+    return replace(done, folder=folder, weights=folder / WEIGHTS[weights_format])
 
 
 def write_conversion(
@@ -152,6 +157,7 @@ def export(folder: Path, model: Path, *, overwrite: bool = False, progress: Prog
         MindportError: the folder cannot be read, or the model cannot be written.
         PlanError: weights that do not fit the config.
     """
+    check_free(model, overwrite=overwrite, source=folder)
     config = read_native_config(folder)
     described, transformer = config.model, config.model.transformer
     weights = folder / WEIGHTS["safetensors"]
@@ -188,4 +194,5 @@ def _as_saved(target: Mapping[str, Stored], source: Checkpoint) -> dict[str, Sto
 def _copy_side_files(source: Path, folder: Path) -> None:
     for name in SIDE_FILES:
         if (source / name).is_file():
+            (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, folder / name)

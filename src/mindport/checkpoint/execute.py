@@ -99,7 +99,8 @@ class Reader:
             stored = next(plan.slots[part][2] for part in output.stored.parts if plan.slots[part][0] == tensor)
             pieces[tensor] = stored.split(plan.source[tensor].read(), [plan.slot_shapes[p] for p in stored.parts])
         whole = output.stored.join([pieces[plan.slots[p][0]][plan.slots[p][1]] for p in output.stored.parts])
-        rows = whole.reshape(row_count(whole.shape), -1)
+        count = row_count(whole.shape)
+        rows = whole.reshape(count, whole.size // max(1, count))
         step = max(1, CHUNK // max(1, rows.shape[1] * rows.itemsize))
         for start in range(0, rows.shape[0], step):
             yield rows[start : start + step].tobytes()
@@ -107,7 +108,10 @@ class Reader:
     def _range(self, entry: TensorEntry, start: int, length: int) -> Iterator[bytes]:
         file = self._files.get(entry.path)
         if file is None:
-            file = self._files[entry.path] = self._stack.enter_context(entry.path.open("rb", buffering=0))
+            try:
+                file = self._files[entry.path] = self._stack.enter_context(entry.path.open("rb", buffering=0))
+            except OSError:
+                raise changed_while_reading(entry.path) from None
         position, end = entry.offset + start, entry.offset + start + length
         while position < end:
             content = os.pread(file.fileno(), min(CHUNK, end - position), position)

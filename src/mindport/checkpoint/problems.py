@@ -12,8 +12,11 @@ from mindport.i18n import tr
 
 _SHOWN = 20
 
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-"""A layer index inside a tensor name."""
+_NUMBER = re.compile(r"(?<=\.)(?:0|[1-9][0-9]{0,5})(?=\.)")
+"""A layer index inside a tensor name, as transformers writes it."""
+
+_MARK = "\x00"
+"""Stands for the layer index while rows are compared."""
 
 
 class PlanError(MindportError):
@@ -40,13 +43,15 @@ def collapse_names(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Rows of (tensor name, text) with the layer numbers of like rows gathered, in both columns."""
     groups: dict[tuple[str, str], list[int]] = {}
     for name, text in rows:
+        if not name.isprintable():  # a name from a file must not write to the terminal
+            name = repr(name)
         number = _NUMBER.search(name)
         if number:
-            name = _NUMBER.sub("{}", name, count=1)
-            text = re.sub(rf"(?<=\.){number.group()}(?=\.)", "{}", text)
+            name = _NUMBER.sub(_MARK, name, count=1)
+            text = re.sub(rf"(?<=\.){number.group()}(?=\.)", _MARK, text)
         groups.setdefault((name, text), []).extend([int(number.group())] if number else [])
     return [
-        (name.replace("{}", _spans(numbers)), text.replace("{}", _spans(numbers)))
+        (name.replace(_MARK, _spans(numbers)), text.replace(_MARK, _spans(numbers)))
         for (name, text), numbers in groups.items()
     ]
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
+OURS = ("ms_config.json", "migration.json", "config.json")
+"""Files of which every folder we write holds one: a converted model, a report, an exported model."""
+
 
 @contextmanager
 def publish(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
@@ -40,31 +43,50 @@ def publish(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def check_free(folder: Path, *, overwrite: bool = False) -> None:
+def check_free(folder: Path, *, overwrite: bool = False, source: Path | None = None) -> None:
     """Refuse a destination that already holds something.
 
+    Args:
+        source: what is about to be read; a folder that holds it is refused even with `overwrite`.
+
     Raises:
-        MindportError: it does, and `overwrite` is off; or it is a file.
+        MindportError: it does, and `overwrite` is off; or it is a file, or a folder that is not ours; or overwriting it
+            would destroy the source.
     """
-    if folder.is_dir():
-        taken = any(folder.iterdir()) and not overwrite
-    else:
-        taken = folder.exists()
-    if taken:
+    if not os.path.exists(folder):
+        return
+    if not folder.is_dir():
+        raise MindportError(tr("{folder} is a file.", folder=folder), tr("Choose another folder."))
+    if source and source.resolve().is_relative_to(folder.resolve()):
+        raise MindportError(tr("{folder} holds the source.", folder=folder), tr("Choose another folder."))
+    if any(folder.iterdir()) and not overwrite:
         raise MindportError(
             tr("{folder} already exists.", folder=folder), tr("Choose another folder, or pass --overwrite.")
+        )
+    if any(folder.iterdir()) and not any((folder / name).is_file() for name in OURS):
+        raise MindportError(
+            tr("{folder} was not written by Mindport, so it is not replaced.", folder=folder),
+            tr("Remove it yourself, or choose another folder."),
         )
 
 
 def _replace(work: Path, folder: Path) -> None:
-    old = None
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
-        os.rename(folder, old / folder.name)
-    os.rename(work, folder)
+    if not folder.exists():
+        os.rename(work, folder)
+    else:
+        aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
+        try:
+            os.rename(folder, aside / "old")
+            try:
+                os.rename(work, folder)
+            except OSError:
+                os.rename(aside / "old", folder)
+                raise
+        except OSError:
+            aside.rmdir()  # fails, and so keeps the old folder, should it still be in there
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
     _flush_directory(folder.parent)
-    if old:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _flush_directory(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any
 
 from mindport.checkpoint.dtypes import ITEM_SIZE
 from mindport.checkpoint.source import TensorEntry
-from mindport.config.json_file import read_json_object
-from mindport.errors import MindportError
+from mindport.config.json_file import parse_json, read_json_object, unreadable
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
 SINGLE_FILE = "model.safetensors"
@@ -25,6 +26,9 @@ INDEX_FILE = "model.safetensors.index.json"
 _HEADER_LIMIT = 100 << 20
 """Bytes; the limit of the safetensors package."""
 
+_MOST_AXES = 32
+"""The limit of numpy 1; models have up to five."""
+
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
     """The tensors of one file, checked to lie end to end and to fill it exactly.
@@ -32,29 +36,34 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     Raises:
         MindportError: missing, truncated, or a header that is not what the format allows.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > size - 8:
-            raise _broken(path, tr("it is truncated"))
-        if length > _HEADER_LIMIT:
-            raise _broken(path, tr("its header claims {length} bytes", length=length))
-        content = file.read(length)
     try:
-        header = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
-    except (UnicodeDecodeError, ValueError, RecursionError):
-        raise _broken(path, tr("its header is not valid JSON")) from None
-    if not isinstance(header, dict):
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise _broken(path, tr("it is truncated"))
+            if length > _HEADER_LIMIT:
+                raise _broken(path, tr("its header claims {length} bytes", length=length))
+            content = file.read(length)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    try:
+        header = parse_json(content, object_pairs_hook=_unique) if content.startswith(b"{") else None
+    except ValueError:
+        header = None
+    if header is None:
         raise _broken(path, tr("its header is not valid JSON"))
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise _broken(path, tr("its metadata is not an object of strings"))
     start = 8 + length
     entries = {name: _entry(path, name, info, start) for name, info in header.items()}
     end = start
     for entry in sorted(entries.values(), key=lambda e: (e.offset, e.nbytes)):
         if entry.offset != end:
-            raise _broken(path, tr("tensor {name!r} overlaps another or leaves a gap", name=entry.name))
+            raise _broken(path, tr("tensor {name} overlaps another or leaves a gap", name=brief(entry.name)))
         end += entry.nbytes
     if end > size:
         raise _broken(path, tr("it is truncated"))
@@ -64,37 +73,36 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
 
 
 def read_folder(folder: Path) -> dict[str, TensorEntry]:
-    """The tensors of a model folder: one file, or shards with their index compared both ways.
+    """The tensors of a model folder: one file, or else shards with their index compared both ways.
 
     Raises:
         MindportError: nothing to read, or index and shards disagree.
     """
-    index = folder / INDEX_FILE
-    if not index.is_file():
-        single = folder / SINGLE_FILE
-        if not single.is_file():
-            raise MindportError(
-                tr(
-                    "{folder} holds neither {single} nor {index}.",
-                    folder=folder,
-                    single=SINGLE_FILE,
-                    index=INDEX_FILE,
-                ),
-                tr("Save the model with save_pretrained(..., safe_serialization=True)."),
-            )
+    single, index = folder / SINGLE_FILE, folder / INDEX_FILE
+    if single.is_file():  # before an index, as in transformers
         return read_header(single)
+    if not index.is_file():
+        raise MindportError(
+            tr(
+                "{folder} holds neither {single} nor {index}.",
+                folder=folder,
+                single=SINGLE_FILE,
+                index=INDEX_FILE,
+            ),
+            tr("Save the model with save_pretrained(..., safe_serialization=True)."),
+        )
     weight_map = read_json_object(index).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
         raise _broken(index, tr("it has no weight_map"))
     shards = sorted(set(weight_map.values()))
     for shard in shards:
         if Path(shard).name != shard or shard in ("", ".", ".."):
-            raise _broken(index, tr("shard {shard!r} is not a plain file name", shard=shard))
+            raise _broken(index, tr("shard {shard} is not a plain file name", shard=brief(shard)))
     entries: dict[str, TensorEntry] = {}
     for shard in shards:
         for name, entry in read_header(folder / shard).items():
             if name in entries:
-                raise _broken(index, tr("tensor {name!r} is in two shards", name=name))
+                raise _broken(index, tr("tensor {name} is in two shards", name=brief(name)))
             entries[name] = entry
     wrong = sorted(
         {n for n, shard in weight_map.items() if n not in entries or entries[n].path.name != shard}
@@ -104,9 +112,9 @@ def read_folder(folder: Path) -> dict[str, TensorEntry]:
         raise _broken(
             index,
             tr(
-                "{count} tensors are not where it says, the first is {name!r}",
+                "{count} tensors are not where it says, the first is {name}",
                 count=len(wrong),
-                name=wrong[0],
+                name=brief(wrong[0]),
             ),
         )
     return entries
@@ -141,27 +149,30 @@ def _entry(path: Path, name: str, info: Any, start: int) -> TensorEntry:
     try:
         dtype, shape, (begin, end) = info["dtype"], info["shape"], info["data_offsets"]
         whole = (*shape, begin, end)
-        valid = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in whole) and set(info) == {
-            "dtype",
-            "shape",
-            "data_offsets",
-        }
+        valid = (
+            isinstance(dtype, str)
+            and isinstance(shape, list)
+            and all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= sys.maxsize for n in whole)
+            and set(info) == {"dtype", "shape", "data_offsets"}
+        )
     except (TypeError, KeyError, ValueError):
         valid = False
     if not valid:
-        raise _broken(path, tr("tensor {name!r} is not described as the format demands", name=name))
+        raise _broken(path, tr("tensor {name} is not described as the format demands", name=brief(name)))
     if dtype not in ITEM_SIZE:
         raise MindportError(
             tr(
-                "{path}: tensor {name!r} has dtype {dtype}, which is not supported.",
+                "{path}: tensor {name} has dtype {dtype}, which is not supported.",
                 path=path,
-                name=name,
-                dtype=dtype,
+                name=brief(name),
+                dtype=brief(dtype),
             ),
             tr("Dequantise or cast the checkpoint first."),
         )
+    if len(shape) > _MOST_AXES or prod(n for n in shape if n) * ITEM_SIZE[dtype] > sys.maxsize:
+        raise _broken(path, tr("tensor {name} has a shape that no array can have", name=brief(name)))
     if end - begin != prod(shape) * ITEM_SIZE[dtype]:
-        raise _broken(path, tr("tensor {name!r} has a size other than its shape says", name=name))
+        raise _broken(path, tr("tensor {name} has a size other than its shape says", name=brief(name)))
     return TensorEntry(name, dtype, tuple(shape), path, start + begin)
 
 

@@ -42,13 +42,16 @@ class TensorEntry:
         """The whole tensor in memory.
 
         Raises:
-            MindportError: the file has become shorter since its header was read.
+            MindportError: the file is gone, or has become shorter, since its header was read.
         """
         import numpy as np
 
-        with self.path.open("rb") as file:
-            file.seek(self.offset)
-            content = file.read(self.nbytes)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                content = file.read(self.nbytes)
+        except OSError:
+            raise changed_while_reading(self.path) from None
         if len(content) != self.nbytes:
             raise changed_while_reading(self.path)
         return np.frombuffer(content, numpy_dtype(self.dtype)).reshape(self.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 
 import typer
@@ -46,14 +46,12 @@ def _options(
 
 def main() -> None:
     """Entry point. Exit status: 0 all is well, 1 something is not (one sentence says what), 2 wrong usage."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file name or a value may not fit the terminal's encoding
     try:
         app()
     except MindportError as error:
         print_error(error, as_json="--json" in sys.argv)
-        sys.exit(1)
-    except BrokenPipeError:
-        # The reader of a pipe went away; what is left cannot be printed anywhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         print_error(

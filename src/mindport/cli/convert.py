@@ -36,7 +36,7 @@ def command(
                 "weights": done.folder / done.weights.name if done.weights else None,
                 "tensors_in": len(plan.source) if plan else 0,
                 "tensors_out": len(plan.outputs) if plan else 0,
-                "bytes": plan.bytes_out if plan else 0,
+                "nbytes": plan.bytes_out if plan else 0,
                 "skipped": plan.skipped if plan else {},
                 "tied_copies": sorted(plan.copies) if plan else [],
                 "seconds": seconds,

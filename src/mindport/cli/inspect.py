@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from typing import Annotated, Any
 
 import typer
 
 from mindport.cli.options import Json, ModelOrConfig
-from mindport.cli.output import print_json, print_table
+from mindport.cli.output import finish, print_table
 from mindport.config.audit import UNHANDLED, Row, audit
 from mindport.config.hf import read_hf_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
+from mindport.records.formats import printable
 from mindport.schema import slots_of
 
 
@@ -23,20 +25,9 @@ def command(
 ) -> None:
     described = read_hf_config(model)
     rows = audit(described)
-    parameters = sum(_elements(shape) for shape in slots_of(described.transformer).values())
+    parameters = sum(prod(shape) for shape in slots_of(described.transformer).values())
     unhandled = [row.key for row in rows if row.status == UNHANDLED]
-    if as_json:
-        print_json(
-            {
-                "model_type": described.model_type,
-                "hf_class": described.hf_class,
-                "parameters": parameters,
-                "fields": rows,
-                "unhandled": unhandled,
-                "transformer": described.transformer,
-            }
-        )
-    else:
+    if not as_json:
         typer.echo(
             tr(
                 "{hf_class} ({model_type}), {parameters:,} parameters",
@@ -45,14 +36,24 @@ def command(
                 parameters=parameters,
             )
         )
-        headers = ("key", "value", "layer", "origin", "status", "MindSpore")
-        print_table([tr(header) for header in headers], [_cells(row) for row in rows])
-        typer.echo(tr("{count} unhandled keys: {keys}", count=len(unhandled), keys=", ".join(unhandled) or "-"))
+        print_table(("key", "value", "layer", "origin", "status", "MindSpore field"), [_cells(row) for row in rows])
+        keys = printable(", ".join(unhandled)) or "-"
+        typer.echo(tr("{count} unhandled keys: {keys}", count=len(unhandled), keys=keys))
+    error = None
     if strict and unhandled:
-        raise MindportError(
+        error = MindportError(
             tr("Unhandled config keys: {keys}.", keys=", ".join(unhandled)),
             tr("Remove them from config.json if they mean nothing, or run without --strict."),
         )
+    result = {
+        "model_type": described.model_type,
+        "hf_class": described.hf_class,
+        "parameters": parameters,
+        "fields": rows,
+        "unhandled": unhandled,
+        "transformer": described.transformer,
+    }
+    finish(result, error, as_json=as_json)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -70,10 +71,3 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _short(value: Any, most: int = 40) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

@@ -21,6 +21,5 @@ def command(as_json: Json = False) -> None:
             }
         )
         return
-    headers = ("model_type", "name", "classes")
-    print_table([tr(h) for h in headers], [(a.model_type, a.title, ", ".join(a.classes)) for a in declared])
-    print_table([tr("target"), tr("name")], [(t.name, tr(t.title)) for t in TARGETS.values()])
+    print_table(("model_type", "name", "classes"), [(a.model_type, a.title, ", ".join(a.classes)) for a in declared])
+    print_table(("target", "name"), [(t.name, tr(t.title)) for t in TARGETS.values()])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mindport.config.strict_json import strict_json
 from mindport.errors import MindportError
 from mindport.i18n import tr
+from mindport.records.formats import printable
 
 if TYPE_CHECKING:
     from mindport.checkpoint.execute import Progress
@@ -22,20 +21,36 @@ if TYPE_CHECKING:
 
 def print_json(value: Any) -> None:
     """Indented JSON on standard output."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    typer.echo(strict_json(value))
+
+
+def finish(result: Mapping[str, Any], error: MindportError | None, *, as_json: bool) -> None:
+    """End a verb that has a result, good or bad: with JSON, one object that holds the result and the error.
+
+    Raises:
+        MindportError: the error, where the result was already shown to people.
+        typer.Exit: status 1, where the error is part of the JSON.
+    """
+    if not as_json:
+        if error:
+            raise error
+        return
+    print_json({**result, **({"error": error.as_dict()} if error else {})})
+    if error:
+        raise typer.Exit(1)
 
 
 def print_error(error: MindportError, *, as_json: bool) -> None:
     """The error on standard error, or as an object on standard output where JSON was asked for."""
     if as_json:
-        print_json({"error": {"message": error.message, "fix": error.fix}})
+        print_json({"error": error.as_dict()})
     else:
-        typer.secho(f"{tr('error')}: {error}", err=True, fg="red")
+        typer.secho(f"{tr('error')}: {printable(str(error), lines=True)}", err=True, fg="red")
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; the last one is not padded."""
-    table = [list(headers), *[[str(cell) for cell in row] for row in rows]]
+    """Aligned columns under headers in the user's language; the last column is not padded."""
+    table = [[tr(header) for header in headers], *[[printable(cell) for cell in row] for row in rows]]
     widths = [max(map(_width, column)) for column in zip(*table, strict=True)]
     for number, row in enumerate(table):
         cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
@@ -67,13 +82,3 @@ def byte_progress(total: int | None, what: str) -> Iterator[Progress]:
 def _width(text: str) -> int:
     """Columns of a terminal that a text takes; Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(type(value).__name__)

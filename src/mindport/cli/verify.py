@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from mindport.cli.options import GateName, GateOption, Json, ModelFolder
-from mindport.cli.output import print_json, print_table
+from mindport.cli.output import finish, print_table
+from mindport.config.hf import read_hf_config
+from mindport.config.native import read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
@@ -19,6 +21,7 @@ def command(
     gate: GateOption = GateName.strict,
     as_json: Json = False,
 ) -> None:
+    read_hf_config(model), read_native_config(folder)  # a wrong path is found before the frameworks are loaded
     from mindport.verify.gates import GATES
     from mindport.verify.ladder import MODES, Ladder
 
@@ -29,25 +32,12 @@ def command(
     differences = [(mode, d) for mode, found in parity.items() for d in found]
     differences += [(MODES[0], embeddings)] if embeddings else []
     passed = all(d.passes(marks) for _, d in differences) and (text is None or text.equal)
-    if as_json:
-        print_json(
-            {
-                "passed": passed,
-                "gate": marks,
-                "parameters": ladder.loaded.parameters,
-                "weights_equal": True,  # a folder that does not load exactly has already been an error
-                "parity": parity,
-                "text": text,
-                "embeddings": embeddings,
-            }
-        )
-    else:
+    if not as_json:
         typer.echo(
-            tr("{count} parameters: every name, shape, dtype and value as in the file", count=ladder.loaded.parameters)
+            tr("{count} tensors: every name, shape, dtype and value as in the file", count=ladder.loaded.tensors)
         )
-        headers = ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict")
         print_table(
-            [tr(header) for header in headers],
+            ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict"),
             [
                 (
                     mode,
@@ -70,8 +60,19 @@ def command(
                     verdict=tr("equal") if text.equal else tr("different"),
                 )
             )
+    error = None
     if not passed:
-        raise MindportError(
+        error = MindportError(
             tr("The outputs differ by more than the {gate} gate allows.", gate=marks.name),
             tr("The weights were loaded exactly, so the difference is in the computation or the config."),
         )
+    result = {
+        "passed": passed,
+        "gate": marks,
+        "tensors": ladder.loaded.tensors,
+        "weights_equal": True,  # a folder that does not load exactly has already been an error
+        "parity": parity,
+        "text": text,
+        "embeddings": embeddings,
+    }
+    finish(result, error, as_json=as_json)

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mindport.architectures import Architecture
-from mindport.architectures.vocabulary import Field, Ignored, Rule
+from mindport.architectures import Architecture, class_defaults
+from mindport.architectures.vocabulary import RECORD, Field, Ignored, Only
 from mindport.config.hf import ModelConfig, with_defaults
 
 MAPPED, DERIVED, IGNORED, UNHANDLED = "mapped", "derived", "ignored", "unhandled"
+
+ONLY_VALUE = "the only value the native model expresses"
+"""Note on a key that was checked and maps to nothing."""
+
+ASSUMED_CLASS = "the config names no class; this one is assumed"
+"""Note on the class of a config that leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Row:
         origin: "file", "class default", or "formula" for values no key holds.
         status: mapped, derived, ignored or unhandled.
         to: canonical fields it determines -> value.
-        note: reason, for ignored keys.
+        note: the reason why a key maps to nothing.
     """
 
     key: str
@@ -44,8 +50,10 @@ def audit(model: ModelConfig) -> list[Row]:
     for rule in declaration.rules:
         for key in rule.keys:
             if key in values and key not in spelled and not isinstance(rule, Ignored):
-                row = _row(declaration, key, values[key], "class default", values)
+                row = _row(declaration, key, class_defaults(model.model_type).get(key), "class default", values)
                 rows += [row] if row.to else []
+    if not model.hf.get("architectures"):
+        rows.append(Row("architectures", [model.hf_class], RECORD, "class default", DERIVED, {}, ASSUMED_CLASS))
     rows += [
         Row(
             name,
@@ -66,8 +74,6 @@ def _row(declaration: Architecture, key: str, value: Any, origin: str, values: M
         return Row(key, value, "", origin, UNHANDLED, {})
     if isinstance(rule, Ignored):
         return Row(key, value, rule.layer, origin, IGNORED, {}, rule.reason)
-    return Row(key, value, rule.layer, origin, _status(rule, value), rule.decode(values))
-
-
-def _status(rule: Rule, value: Any) -> str:
-    return DERIVED if value is None and isinstance(rule, Field) and rule.derive else MAPPED
+    derived = value is None and isinstance(rule, Field) and rule.derive
+    note = ONLY_VALUE if isinstance(rule, Only) else ""
+    return Row(key, value, rule.layer, origin, DERIVED if derived else MAPPED, rule.decode(values), note)

@@ -10,9 +10,12 @@ from typing import Any
 from mindport.architectures import Architecture, HFClass, architecture, class_defaults
 from mindport.architectures.vocabulary import Field
 from mindport.config.json_file import read_json_object
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+
+MOST_LAYERS = 10_000
+"""Far above any model. A larger number is a mistake, and a list of so many layers' weights would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,15 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
             ),
             tr("Correct it in config.json."),
         )
+    if transformer.num_layers > MOST_LAYERS:
+        raise MindportError(
+            tr(
+                "{count} layers are more than the {most} that are supported.",
+                count=transformer.num_layers,
+                most=MOST_LAYERS,
+            ),
+            tr("Correct it in config.json."),
+        )
     return ModelConfig(declaration.model_type, hf_class, transformer, hf)
 
 
@@ -102,7 +114,8 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
     """
     result = dict(model.hf)
     result.setdefault("model_type", model.model_type)
-    result.setdefault("architectures", [model.hf_class])
+    if class_of(result, model.declaration) != model.hf_class:
+        result["architectures"] = [model.hf_class]
     for rule in model.declaration.rules:
         encoded = rule.encode(model.transformer)
         if encoded and not _says_the_same(result, rule, encoded, model.declaration):
@@ -152,8 +165,8 @@ def class_of(hf: Mapping[str, Any], declaration: Architecture) -> str:
     if not isinstance(name, str) or name not in declaration.classes:
         raise MindportError(
             tr(
-                "Model class {name!r} of {model_type} is not supported.",
-                name=name,
+                "Model class {name} of {model_type} is not supported.",
+                name=brief(name),
                 model_type=declaration.model_type,
             ),
             tr("Supported classes: {allowed}.", allowed=", ".join(declaration.classes)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,42 @@ _LIMIT = 64 << 20
 """Bytes. Far above any real config or shard index; a larger file is a mistake or an attack."""
 
 
+def parse_json(content: bytes, **options: Any) -> Any:
+    """The value of a JSON text: UTF-8 with or without BOM, bare NaN and Infinity as Python writes them.
+
+    Args:
+        options: of `json.loads`.
+
+    Raises:
+        ValueError: not UTF-8, not JSON, nested too deeply, or with half a surrogate pair, which no file can hold.
+    """
+    text = content.decode("utf-8-sig")
+    try:
+        value = json.loads(text, **options)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except RecursionError:
+        raise ValueError(tr("nested too deeply")) from None
+    return value
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
-    """A JSON object from a file: UTF-8 with or without BOM; bare NaN and Infinity are accepted, as Python writes them.
+    """A JSON object from a file. See `parse_json`.
 
     Raises:
         MindportError: missing, not a file, too large, not UTF-8, not JSON, or not an object.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     if path.stat().st_size > _LIMIT:
         raise MindportError(tr("{path} is too large for a JSON file.", path=path), tr("Check the path."))
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        value = parse_json(path.read_bytes())
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError as error:
         raise MindportError(
             tr("{path} is not valid JSON: {error}.", path=path, error=error),
-            tr("Restore or re-download the file."),
-        ) from None
-    except RecursionError:
-        raise MindportError(
-            tr("{path} is not valid JSON: {error}.", path=path, error=tr("nested too deeply")),
             tr("Restore or re-download the file."),
         ) from None
     if not isinstance(value, dict):
@@ -40,6 +57,13 @@ def read_json_object(path: Path) -> dict[str, Any]:
             tr("{path} does not hold a JSON object.", path=path), tr("Restore or re-download the file.")
         )
     return value
+
+
+def unreadable(path: Path, error: OSError) -> MindportError:
+    """The error for a file that the operating system does not let us read."""
+    return MindportError(
+        tr("{path} could not be read: {error}.", path=path, error=error.strerror), tr("Check the path.")
+    )
 
 
 def write_json(path: Path, value: Any) -> None:

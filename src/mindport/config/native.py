@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
-from mindport.architectures.naming import Spelling
+from mindport.architectures.naming import Spelling, spellings, tied_copies
 from mindport.config.hf import ModelConfig
 from mindport.config.json_file import read_json_object, write_json
 from mindport.errors import MindportError
@@ -58,9 +58,11 @@ def read_native_config(path: Path) -> NativeConfig:
     """Read `ms_config.json`, or that of a folder, back to an identical object.
 
     Raises:
-        MindportError: unreadable, of another format, or with fields missing or unknown.
+        MindportError: unreadable, of another format, with fields missing or unknown, or with a value of another type.
     """
     path = path / FILE_NAME if path.is_dir() else path
+    if not path.is_file():
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Give a folder that `mindport convert` wrote."))
     content = read_json_object(path)
     try:
         if content["mindport"]["format"] != FORMAT:
@@ -74,18 +76,19 @@ def read_native_config(path: Path) -> NativeConfig:
                 tr("Convert the model again with this version of Mindport."),
             )
         source = content["source"]
-        names = source.get("names")
-        spelling = None
+        transformer = _transformer(path, content["transformer"])
+        model = ModelConfig(content["model_type"], content["hf_class"], transformer, dict(source["config"]))
+        declaration, _ = model.declaration, model.declared_class
+        spelling, names = None, source.get("names")
         if names:
             spelling = Spelling(names["base"], tuple((old, new) for old, new in names["replacements"]))
-        model = ModelConfig(
-            content["model_type"],
-            content["hf_class"],
-            _transformer(path, content["transformer"]),
-            source["config"],
-        )
-        return NativeConfig(model, spelling, tuple(source["tied_copies"]))
-    except (KeyError, TypeError, ValueError) as error:
+            if spelling not in spellings(declaration):
+                raise ValueError(names)
+        copies = tuple(source["tied_copies"])
+        if set(copies) - set(tied_copies(declaration, transformer, spelling or next(spellings(declaration)))):
+            raise ValueError(copies)
+        return NativeConfig(model, spelling, copies)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MindportError(
             tr("{path} is not an ms_config.json written by Mindport: {error!r}.", path=path, error=error),
             tr("Convert the model again."),
@@ -104,4 +107,23 @@ def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
             ),
             tr("Convert the model again with this version of Mindport."),
         )
+    kinds = get_type_hints(TransformerConfig)
+    wrong = [name for name, value in content.items() if not _fits(value, kinds[name])]
+    if wrong:
+        raise MindportError(
+            tr(
+                "{path}: the transformer section has values of a wrong type: {fields}.",
+                path=path,
+                fields=", ".join(wrong),
+            ),
+            tr("Convert the model again with this version of Mindport."),
+        )
     return TransformerConfig(**content)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a JSON value is of a field's type, such as `int | list[int] | None`."""
+    options = tuple(get_origin(option) or option for option in get_args(kind) or (kind,))
+    if isinstance(value, bool):
+        return bool in options
+    return isinstance(value, options) or (float in options and isinstance(value, int))

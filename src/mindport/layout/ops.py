@@ -89,9 +89,9 @@ class Fuse:
     def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         import numpy as np
 
-        rest = arrays[0].shape[1:]
+        rows, rest = sum(a.shape[0] for a in arrays), arrays[0].shape[1:]
         grouped = [a.reshape(self._groups, a.shape[0] // self._groups, *rest) for a in arrays]
-        return [np.concatenate(grouped, axis=1).reshape(-1, *rest)]
+        return [np.concatenate(grouped, axis=1).reshape(rows, *rest)]
 
     def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
         (whole,) = arrays

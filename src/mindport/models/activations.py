@@ -46,34 +46,15 @@ def silu(x: Tensor) -> Tensor:
     return x * ops.sigmoid(x)
 
 
-def relu_squared(x: Tensor) -> Tensor:
-    """relu(x) ** 2 (So et al., 2021)."""
-    positive = ops.relu(x)
-    return positive * positive
-
-
-def identity(x: Tensor) -> Tensor:
-    """x."""
-    return x
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": gelu,
-    "gelu_python": gelu,
     "gelu_new": gelu_tanh,
-    "gelu_fast": gelu_tanh,
-    "gelu_accurate": gelu_tanh,
     "gelu_pytorch_tanh": gelu_tanh,
-    "gelu_python_tanh": gelu_tanh,
     "quick_gelu": quick_gelu,
     "silu": silu,
     "swish": silu,
     "relu": ops.relu,
-    "relu2": relu_squared,
-    "relu6": ops.relu6,
-    "sigmoid": ops.sigmoid,
     "tanh": tanh,
-    "linear": identity,
 }
 """Hugging Face activation name -> function on a tensor of any shape."""
 
@@ -86,7 +67,7 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     """
     if name not in ACTIVATIONS:
         raise MindportError(
-            tr("the native model does not know the activation '{name}'", name=name),
+            tr("The native model does not know the activation '{name}'.", name=name),
             tr("Known activations: {known}.", known=", ".join(ACTIVATIONS)),
         )
     return ACTIVATIONS[name]

@@ -24,7 +24,7 @@ class Block(nn.Cell):
         super().__init__()
         if config.norm_placement not in ("pre", "post"):
             raise MindportError(
-                tr("the native model does not know the norm placement '{name}'", name=config.norm_placement),
+                tr("The native model does not know the norm placement '{name}'.", name=config.norm_placement),
                 tr("Known placements: {known}.", known="pre, post"),
             )
         self.attention_norm = norm(config)

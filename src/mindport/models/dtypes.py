@@ -26,7 +26,9 @@ def to_mindspore(name: str) -> Any:
         MindportError: a name outside `DTYPES`.
     """
     if name not in DTYPES:
-        raise MindportError(tr("unknown dtype '{name}'", name=name), tr("Use one of {known}.", known=", ".join(DTYPES)))
+        raise MindportError(
+            tr("Unknown dtype '{name}'.", name=name), tr("Use one of {known}.", known=", ".join(DTYPES))
+        )
     return DTYPES[name]
 
 

@@ -26,14 +26,14 @@ class LoadedModel:
     Args:
         network: not in training mode.
         config: of the folder.
-        parameters, nbytes: how many parameters and bytes the weights file holds.
+        tensors, nbytes: how many tensors and bytes the weights file holds.
         dtypes: of the weights in the file.
         widened: whether they were widened to float32, without loss, to be computed with.
     """
 
     network: Transformer
     config: NativeConfig
-    parameters: int
+    tensors: int
     nbytes: int
     dtypes: tuple[str, ...]
     widened: bool

@@ -79,7 +79,7 @@ class ClassificationHead(nn.Cell):
         super().__init__()
         if on_pooled and not config.add_pooler:
             raise MindportError(
-                tr("sequence classification needs the pooler, and this configuration has none"),
+                tr("Sequence classification needs the pooler, and this configuration has none."),
                 tr("Set add_pooler, or take the head 'token_classification'."),
             )
         self.dropout = nn.Dropout(p=config.classifier_dropout)
@@ -112,7 +112,7 @@ def head(config: TransformerConfig) -> nn.Cell | None:
     if kind in ("sequence_classification", "token_classification"):
         return ClassificationHead(config, on_pooled=kind == "sequence_classification")
     raise MindportError(
-        tr("the native model does not know the head '{name}'", name=kind),
+        tr("The native model does not know the head '{name}'.", name=kind),
         tr(
             "Known heads: {known}.",
             known="none, causal_lm, masked_lm, sequence_classification, token_classification",

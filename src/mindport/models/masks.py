@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import mindspore as ms
-from mindspore import Tensor, ops
+from mindspore import ops
 
 # Finite, so that a row with nothing to attend to (a padded query) gives a uniform softmax instead of NaN, as
 # in PyTorch's eager attention; and far enough from the dtype's limit that adding a score cannot overflow.
-_MASKED = {ms.float16: -3.0e4, ms.bfloat16: -1.0e38, ms.float32: -1.0e38, ms.float64: -1.0e38}
+_MASKED_HALF, _MASKED = -3.0e4, -1.0e38
 
 
 def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any) -> Any:
@@ -33,4 +33,5 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any)
         visible = real_B11S if visible is None else ops.logical_and(visible, real_B11S)
     if visible is None:
         return None
-    return ops.select(visible, Tensor(0.0, dtype), Tensor(_MASKED[dtype], dtype))
+    masked = _MASKED_HALF if dtype == ms.float16 else _MASKED
+    return ops.cast(ops.logical_not(visible), dtype) * masked

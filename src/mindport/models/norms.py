@@ -58,7 +58,7 @@ def norm(config: TransformerConfig) -> nn.Cell:
     """
     if config.normalization not in _KINDS:
         raise MindportError(
-            tr("the native model does not know the norm '{name}'", name=config.normalization),
+            tr("The native model does not know the norm '{name}'.", name=config.normalization),
             tr("Known norms: {known}.", known=", ".join(_KINDS)),
         )
     return _KINDS[config.normalization](

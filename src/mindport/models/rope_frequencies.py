@@ -134,7 +134,7 @@ def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndar
         return frequency, yarn_attention_factor(factor, scaling)
     except KeyError as missing:
         raise MindportError(
-            tr("rope_scaling of type '{kind}' lacks {key}", kind=kind, key=missing),
+            tr("RoPE scaling '{kind}' lacks {key}.", kind=kind, key=missing),
             tr("Take the value from the model's config.json."),
         ) from missing
 
@@ -149,7 +149,7 @@ def rope_type(config: TransformerConfig) -> str:
     kind = scaling.get("rope_type", "default")
     if kind not in ("default", "linear", "dynamic", "llama3", "yarn"):
         raise MindportError(
-            tr("the native model does not know the rope_scaling type '{kind}'", kind=kind),
+            tr("The native model does not know the rope_scaling type '{kind}'.", kind=kind),
             tr("Known types: {known}.", known="linear, dynamic, llama3, yarn"),
         )
     return str(kind)

@@ -24,7 +24,7 @@ from mindport.schema import TransformerConfig
 def _check(field: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise MindportError(
-            tr("the native model does not know {field} = '{value}'", field=field, value=value),
+            tr("The native model does not know {field} = '{value}'.", field=field, value=value),
             tr("Known values: {known}.", known=", ".join(known)),
         )
 

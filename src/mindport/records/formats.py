@@ -27,19 +27,33 @@ def printable(text: str, *, lines: bool = False) -> str:
     )
 
 
+def width(text: str) -> int:
+    """Width of a text in Latin letters; a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
 def value(of: Any) -> str:
     """A config value as JSON, cut where it is very long."""
     text = json.dumps(of, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,})"
 
 
-def error(number: float, bound: float = math.nan) -> str:
-    """Scientific, with as many digits as it takes to be seen on its own side of the bound."""
+def bound(number: float) -> str:
+    """A bound, to three digits and without the zeros that say nothing."""
     if number == 0 or not math.isfinite(number):
         return _special(number)
+    mantissa, exponent = f"{number:.2e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{exponent}"
+
+
+def error(number: float, limit: float = math.nan) -> str:
+    """Scientific, with as many digits as it takes to be seen on its own side of its limit."""
+    if number == 0 or not math.isfinite(number):
+        return _special(number)
+    shown = float(bound(limit)) if math.isfinite(limit) else limit
     for digits in range(1, 7):
         text = f"{number:.{digits}e}"
-        if (float(text) > bound) == (number > bound):
+        if (float(text) > shown) == (number > limit):
             break
     return text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mindport.records.document import Block, Bullets, Cell, Curves, Document, Grouped, Note, Quote, Table
+from mindport.records.blocks import Block, Bullets, Cell, Curves, Document, Grouped, Note, Quote, Table
 from mindport.records.formats import printable
 
 _MARKS = {"good": "✅ ", "bad": "❌ ", "warn": "⚠️ "}
@@ -43,7 +43,10 @@ def _block(block: Block) -> list[str]:
         case Bullets():
             return ["", *(f"- {_text(item)}" for item in block.items)]
         case Grouped():
-            return ["", *(f"- {_text(reason)}: {_codes(names)}" for reason, names in block.groups)]
+            return [
+                "",
+                *(f"- {f'{_text(reason)}: ' if reason else ''}{_codes(names)}" for reason, names in block.groups),
+            ]
         case Quote():
             return ["", f"{_text(block.label)}:", "", *_fenced(block.text)]
         case Table():

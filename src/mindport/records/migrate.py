@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Callable
 from importlib import metadata
+from math import prod
 from pathlib import Path
 
 from mindport.checkpoint.convert import Conversion, plan_conversion, write_conversion
@@ -19,9 +20,10 @@ from mindport.i18n import tr
 from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.records.report import write_report
 from mindport.verify.alignment import Settings
-from mindport.verify.frameworks import require
+from mindport.verify.frameworks import installed
 from mindport.verify.gates import Gate
 from mindport.verify.ladder import MODES, Ladder
+from mindport.version import __version__
 
 Announce = Callable[[Stage], None]
 
@@ -39,8 +41,9 @@ def migrate(
 ) -> Migration:
     """Migrate a Hugging Face folder to the native target and prove it.
 
-    `folder` appears only if every stage passed. If one did not, the report alone is written, to a folder of the same
-    name with "-failed" after it.
+    `folder` appears only if every stage passed. If a comparison did not, the report alone is written, to a folder of
+    the same name with "-failed" after it (replacing one of an earlier run). A stage that cannot be carried out at all
+    leaves nothing.
 
     Args:
         model: Hugging Face model folder with safetensors weights.
@@ -54,8 +57,9 @@ def migrate(
     Raises:
         MindportError: something cannot be read, converted, loaded or written.
     """
-    require("torch", "transformers", "mindspore")
-    check_free(folder, overwrite=overwrite)
+    # Asked for before anything runs, imported after the conversion, whose memory is to be measured on its own.
+    installed("torch", "transformers", "mindspore", "jinja2", "matplotlib")
+    check_free(folder, overwrite=overwrite, source=model)
     stages = _Stages(announce)
     config, plan = plan_conversion(model)
     fields = tuple(audit(config.model))
@@ -89,7 +93,7 @@ def migrate(
         stages.done(
             "load check",
             True,
-            tr("{count} parameters: every name, shape, dtype and value as in the file", count=loaded.parameters),
+            tr("{count} tensors: every name, shape, dtype and value as in the file", count=loaded.tensors),
         )
         parity = {}
         for mode in MODES:
@@ -141,7 +145,7 @@ def migrate(
             target="native",
             model_type=config.model.model_type,
             hf_class=config.model.hf_class,
-            parameters=sum(_elements(shape) for shape in plan.slot_shapes.values()),
+            parameters=sum(prod(shape) for shape in plan.slot_shapes.values()),
             fields=fields,
             weights=weights,
             gate=gate,
@@ -198,18 +202,11 @@ def _record(conversion: Conversion, plan: Plan, weights_format: str, seconds: fl
         dtypes=tuple(sorted({output.dtype for output in plan.outputs})),
         file=conversion.weights.name if conversion.weights else "",
         skipped=plan.skipped,
-        copies=tuple(plan.copies),
+        tied_copies=tuple(plan.copies),
         placed=tuple(collapse_names((name, ", ".join(made)) for name, made in parameters.items())),
         seconds=seconds,
         peak_mb=peak_mb,
     )
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _peak_mb() -> float:
@@ -217,11 +214,15 @@ def _peak_mb() -> float:
 
 
 def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("mindport", "mindspore", "torch", "transformers", "numpy")}
+    frameworks = ("mindspore", "torch", "transformers", "numpy")
+    return {"mindport": __version__, **{name: metadata.version(name) for name in frameworks}}
 
 
 def _remarks(widened: bool, unhandled: list[str]) -> list[str]:
-    remarks = [tr("Both sides computed in float32 on the CPU, with dropout off.")]
+    remarks = [
+        tr("Both sides computed in float32 on the CPU, with dropout off."),
+        tr("What an NPU's own kernels compute, and whether a long run converges alike, was not part of this."),
+    ]
     if widened:
         remarks.append(tr("The weights are stored in half precision and were widened, without loss, to be compared."))
     if unhandled:

@@ -33,7 +33,7 @@ class WeightsRecord:
         dtypes: of the written weights.
         file: name of the weights file.
         skipped: source tensors left out -> reason.
-        copies: source tensors that repeat a tied weight.
+        tied_copies: source tensors that repeat a tied weight.
         placed: source tensor -> parameters it became, layers collapsed, in file order.
         seconds, peak_mb: of the conversion; peak_mb is what the process's peak memory grew by.
     """
@@ -44,7 +44,7 @@ class WeightsRecord:
     dtypes: tuple[str, ...]
     file: str
     skipped: Mapping[str, str]
-    copies: tuple[str, ...]
+    tied_copies: tuple[str, ...]
     placed: tuple[tuple[str, str], ...]
     seconds: float
     peak_mb: float
@@ -87,7 +87,7 @@ class Migration:
 
     @property
     def passed(self) -> bool:
-        return all(stage.passed for stage in self.stages)
+        return bool(self.stages) and all(stage.passed for stage in self.stages)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with the verdict first."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from mindport.config.strict_json import strict_json
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records import markdown, plots
-from mindport.records.document import Curves, Document, describe
+from mindport.records.blocks import Curves, Document
+from mindport.records.document import describe
 from mindport.records.formats import printable
 from mindport.records.migration import Migration
 
@@ -53,7 +51,7 @@ def as_json(migration: Migration) -> str:
     """The migration as JSON that any parser reads: the verdict first, versions by name, NaN as a string."""
     data = migration.to_json()
     data["versions"] = dict(sorted(data["versions"].items()))
-    return json.dumps(_strict(data), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return strict_json(data) + "\n"
 
 
 def as_html(document: Document) -> str:
@@ -90,14 +88,3 @@ def as_html(document: Document) -> str:
     environment.globals["_"] = tr
     environment.filters |= {"draw": draw, "line": printable}
     return environment.get_template("report.html").render(document=document) + "\n"
-
-
-def _strict(value: Any) -> Any:
-    """The same with what JSON has no word for as strings."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return value

@@ -21,4 +21,4 @@ def global_norm(gradients: Any) -> Tensor:
 
 def clip_factor(norm: Tensor, limit: float) -> Tensor:
     """min(1, limit / (norm + 1e-6)): what torch.nn.utils.clip_grad_norm_ multiplies every gradient by."""
-    return ops.minimum(limit / (norm + 1e-6), Tensor(1.0, ms.float32))
+    return ops.minimum(limit / (norm + 1e-6), 1.0)

@@ -12,7 +12,7 @@ IGNORED = -100
 
 
 def cross_entropy(logits_NV: Tensor, labels_N: Tensor) -> Tensor:
-    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`, in float32; NaN if there are none."""
+    """Mean of -log softmax(logits)[label] over the labels that are not `IGNORED`; float32, NaN without any."""
     logits_NV = cast(logits_NV, ms.float32)
     counts_N = labels_N != IGNORED
     safe_N1 = ops.select(counts_N, labels_N, ops.zeros_like(labels_N)).expand_dims(-1)
@@ -25,12 +25,12 @@ def cross_entropy(logits_NV: Tensor, labels_N: Tensor) -> Tensor:
 
 
 def masked_lm_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
-    """Cross-entropy at the positions that have a label."""
+    """Cross-entropy where there is a label; also a classifier's loss, (B, C) with (B,)."""
     return cross_entropy(logits_BTV.reshape(-1, logits_BTV.shape[-1]), labels_BT.reshape(-1))
 
 
 def causal_lm_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
-    """Cross-entropy of each position with the label one further; `labels` are the input ids, `IGNORED` at padding."""
+    """Cross-entropy of each position with the next one's label; labels are the ids, `IGNORED` at padding."""
     # Shifting the labels instead of the logits spares a copy of the logits.
     last_B1 = ops.full_like(labels_BT[:, :1], IGNORED)
     return masked_lm_loss(logits_BTV, ops.concat((labels_BT[:, 1:], last_B1), 1))
@@ -39,9 +39,9 @@ def causal_lm_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
 def sentence_embeddings(hidden_BTH: Tensor, attention_mask_BT: Tensor) -> Tensor:
     """Mean over the real tokens, scaled to length 1: (B, T, H) -> (B, H), as sentence-transformers does."""
     real_BT1 = cast(attention_mask_BT, hidden_BTH.dtype).expand_dims(-1)
-    mean_BH = (hidden_BTH * real_BT1).sum(1) / ops.maximum(real_BT1.sum(1), Tensor(1e-9, hidden_BTH.dtype))
+    mean_BH = (hidden_BTH * real_BT1).sum(1) / ops.maximum(real_BT1.sum(1), 1e-9)
     length_B1 = ops.sqrt((mean_BH * mean_BH).sum(-1, keepdims=True))
-    return mean_BH / ops.maximum(length_B1, Tensor(1e-12, hidden_BTH.dtype))
+    return mean_BH / ops.maximum(length_B1, 1e-12)
 
 
 def contrastive_loss(anchors_BH: Tensor, positives_BH: Tensor, scale: float = 20.0) -> Tensor:

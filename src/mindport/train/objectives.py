@@ -1,4 +1,7 @@
-"""Network and loss as one cell: inputs -> scalar loss."""
+"""Network and loss as one cell: inputs -> scalar loss.
+
+Without `auto_prefix`: MindSpore would otherwise rename the network's parameters, and they are known by their slots.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class CausalLMObjective(nn.Cell):
     """(input ids, attention mask or None, labels), each (B, T) -> mean next-token loss."""
 
     def __init__(self, network: Transformer) -> None:
-        super().__init__()
+        super().__init__(auto_prefix=False)
         self.network = network
 
     def construct(self, input_ids_BT: Tensor, attention_mask_BT: Any, labels_BT: Tensor) -> Tensor:
@@ -22,10 +25,13 @@ class CausalLMObjective(nn.Cell):
 
 
 class MaskedLMObjective(nn.Cell):
-    """(input ids, attention mask or None, labels), each (B, T) -> mean loss where there is a label."""
+    """(input ids, attention mask or None, labels), each (B, T) -> mean loss where there is a label.
+
+    It serves classifiers too; labels are (B,) where the head classifies whole sequences.
+    """
 
     def __init__(self, network: Transformer) -> None:
-        super().__init__()
+        super().__init__(auto_prefix=False)
         self.network = network
 
     def construct(self, input_ids_BT: Tensor, attention_mask_BT: Any, labels_BT: Tensor) -> Tensor:
@@ -36,7 +42,7 @@ class ContrastiveObjective(nn.Cell):
     """(anchor ids, anchor mask, positive ids, positive mask), each (B, T) -> in-batch contrastive loss."""
 
     def __init__(self, network: Transformer, scale: float = 20.0) -> None:
-        super().__init__()
+        super().__init__(auto_prefix=False)
         self.network = network
         self.scale = scale
 

@@ -39,10 +39,13 @@ class AdamWSettings:
 
 
 class AdamW(nn.Cell):
-    """One update of all parameters, in place: p -= lr * (m / bc1 / (sqrt(v / bc2) + eps) + weight_decay * p)."""
+    """One update of all parameters, in place.
+
+    p -= lr * (m / bc1 / (sqrt(v / bc2) + eps) + weight_decay * p) with bc = 1 - beta ** step.
+    """
 
     def __init__(self, parameters: list[Parameter], settings: AdamWSettings) -> None:
-        super().__init__()
+        super().__init__(auto_prefix=False)
         self.settings = settings
         self.parameters = ParameterTuple(parameters)
         self.m = self.parameters.clone("m", init="zeros")

@@ -25,7 +25,7 @@ class _Step(nn.Cell):
     """The tensor part of a step, one graph in graph mode."""
 
     def __init__(self, objective: nn.Cell, optimizer: AdamW, max_grad_norm: float | None) -> None:
-        super().__init__()
+        super().__init__(auto_prefix=False)
         self.objective = objective
         self.optimizer = optimizer
         self.max_grad_norm = max_grad_norm

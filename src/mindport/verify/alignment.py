@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mindport.verify.gates import Gate
@@ -45,18 +47,25 @@ class Alignment:
 
     @property
     def loss_difference(self) -> float:
-        """Largest absolute difference of a step's loss."""
-        return max(abs(a - b) for a, b in zip(self.losses, self.reference_losses, strict=True))
+        """Largest absolute difference of a step's loss; NaN if any step is."""
+        return worst(abs(a - b) for a, b in zip(self.losses, self.reference_losses, strict=True))
 
     @property
     def grad_norm_difference(self) -> float:
-        """Largest relative difference of a step's gradient norm."""
-        return max(abs(a - b) / abs(b) for a, b in zip(self.grad_norms, self.reference_grad_norms, strict=True))
+        """Largest difference of a step's gradient norm, relative to the reference; NaN if any step is."""
+        pairs = zip(self.grad_norms, self.reference_grad_norms, strict=True)
+        return worst(abs(a - b) / abs(b) if b else abs(a) for a, b in pairs)
 
     def passes(self, gate: Gate) -> bool:
-        """Whether every step keeps the bounds, and the weights really moved."""
+        """Whether every step keeps the bounds, and the weights really moved. A NaN passes nothing."""
         return (
             self.loss_difference <= gate.loss
             and self.grad_norm_difference <= gate.grad_norm
             and len(set(self.losses)) > 1
         )
+
+
+def worst(errors: Iterable[float]) -> float:
+    """The largest error; NaN if any is, where `max` would step over it."""
+    found = list(errors)
+    return math.nan if not found or any(map(math.isnan, found)) else max(found)

@@ -24,17 +24,15 @@ TEXTS = (
 
 @dataclass(frozen=True)
 class Batch:
-    """Input of one forward pass: ids and mask are (batch, seq) int32; the mask is 1 on real tokens, or None."""
+    """Input of one forward pass: ids and mask are (batch, seq) int32; the mask is 1 on real tokens, 0 on padding."""
 
     name: str
     input_ids: np.ndarray
-    attention_mask: np.ndarray | None
+    attention_mask: np.ndarray
 
     @property
     def real(self) -> np.ndarray:
         """(batch, seq) bool, True where a position counts."""
-        if self.attention_mask is None:
-            return np.ones(self.input_ids.shape, bool)
         return self.attention_mask.astype(bool)
 
 
@@ -74,7 +72,7 @@ def parity_batches(config: TransformerConfig, tokenizer: Any | None, length: int
     ids = token_rows(config, tokenizer, length)
     cut = length // 3
     pad = config.pad_token_id if config.pad_token_id is not None and config.pad_token_id >= 0 else 0
-    batches = [Batch("unpadded", ids, None)]
+    batches = [Batch("unpadded", ids, np.ones_like(ids))]
     for side in ("right", "left"):
         padded, mask = ids.copy(), np.ones_like(ids)
         if side == "right":

@@ -30,10 +30,14 @@ class Difference:
     cosine: float
     top1: float | None
 
+    def bound(self, gate: Gate) -> float:
+        """Largest absolute error the gate allows an output of this scale."""
+        return gate.max_abs * max(1.0, self.scale)
+
     def passes(self, gate: Gate) -> bool:
         """Whether every bound holds. A NaN passes nothing."""
         return (
-            self.max_abs <= gate.max_abs * max(1.0, self.scale)
+            self.max_abs <= self.bound(gate)
             and self.cosine >= gate.cosine
             and (self.top1 is None or self.top1 >= gate.top1)
         )

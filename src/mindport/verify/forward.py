@@ -18,8 +18,7 @@ _NAMES = ("logits", "last_hidden_state", "pooler_output")
 
 def mindspore_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
     """Outputs of one forward pass of the native model, by name."""
-    mask = None if batch.attention_mask is None else ms.Tensor(batch.attention_mask)
-    output = network(ms.Tensor(batch.input_ids), mask)
+    output = network(ms.Tensor(batch.input_ids), ms.Tensor(batch.attention_mask))
     return {name: value.asnumpy() for name, value in zip(_NAMES, output, strict=False) if value is not None}
 
 

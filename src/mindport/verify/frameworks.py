@@ -10,15 +10,21 @@ import os
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
-EXTRAS = {"torch": "verify", "transformers": "verify", "mindspore": "mindspore"}
+EXTRAS = {
+    "torch": "verify",
+    "transformers": "verify",
+    "mindspore": "mindspore",
+    "jinja2": "report",
+    "matplotlib": "report",
+}
 """Module -> the extra of this package that installs it."""
 
 
-def require(*modules: str) -> None:
-    """Make sure the modules can be imported.
+def installed(*modules: str) -> None:
+    """Make sure the modules are there, without importing them.
 
     Raises:
-        MindportError: one is not installed, or fails to import.
+        MindportError: one is not installed.
     """
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
@@ -27,7 +33,16 @@ def require(*modules: str) -> None:
             tr("This needs {modules}, which is not installed.", modules=", ".join(missing)),
             tr("Run: pip install 'mindport[{extras}]'.", extras=extras),
         )
-    quieten()
+
+
+def require(*modules: str) -> None:
+    """Import the modules, in an environment made ready for them.
+
+    Raises:
+        MindportError: one is not installed, or fails to import.
+    """
+    installed(*modules)
+    prepare()
     for name in modules:
         try:
             importlib.import_module(name)
@@ -38,9 +53,12 @@ def require(*modules: str) -> None:
             ) from None
 
 
-def quieten() -> None:
-    """Keep warnings and progress bars of the frameworks out of our own output; nothing is sent or fetched."""
+def prepare() -> None:
+    """Environment of the frameworks, before they are imported: quiet, off-line, and fair with the processor."""
     os.environ.setdefault("GLOG_v", "3")
+    # Waiting threads of both frameworks otherwise spin, and take from each other the cores they wait for.
+    os.environ.setdefault("MS_DEV_HOST_BLOCKING_RUN", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

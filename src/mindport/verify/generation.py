@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mindspore as ms
 import numpy as np
 
-NextToken = Callable[[list[int]], int]
-
 PROMPT = "The most important thing to check when a model moves from one framework to another is"
 
 
-def greedy(next_token: NextToken, prompt: Sequence[int], tokens: int, stop: Sequence[int] = ()) -> list[int]:
-    """Continue `prompt` by at most `tokens` ids, ending after an id in `stop`."""
-    ids = list(prompt)
-    for _ in range(tokens):
-        ids.append(next_token(ids))
-        if ids[-1] in stop:
-            break
-    return ids[len(prompt) :]
+def native_greedy(network: Any, prompt: Sequence[int], draft: Sequence[int], stop: Sequence[int]) -> list[int]:
+    """The native model's own greedy continuation, as long as `draft` at most, ending after an id in `stop`.
 
-
-def native_next_token(network: Any, length: int, pad: int) -> NextToken:
-    """The native model's most likely next token, run at one fixed length so that a graph is compiled once.
-
-    Padding stands on the right, where a causal model cannot see it.
+    One forward pass scores every position of prompt and draft. As far as the draft is what the model would have chosen
+    it is kept; at the first other choice the model's own is taken, and the rest is scored again. The result does not
+    depend on the draft, only the number of passes does: one where both sides agree.
     """
-
-    def next_token(ids: list[int]) -> int:
-        padded = np.full((1, length), pad, np.int32)
-        padded[0, : len(ids)] = ids
-        logits = network(ms.Tensor(padded), None)[0]
-        return int(logits.asnumpy()[0, len(ids) - 1].argmax())
-
-    return next_token
+    chosen: list[int] = []
+    tail = list(draft)
+    while len(chosen) < len(draft):
+        ids = np.array([[*prompt, *chosen, *tail[len(chosen) :]]], np.int32)
+        logits = network(ms.Tensor(ids), None)[0].asnumpy()[0]
+        best = logits[len(prompt) - 1 : -1].argmax(-1).tolist()
+        while len(chosen) < len(draft):
+            agreed = best[len(chosen)] == tail[len(chosen)]
+            chosen.append(best[len(chosen)])
+            if chosen[-1] in stop:
+                return chosen
+            if not agreed:
+                break
+    return chosen
 
 
 def torch_greedy(network: Any, prompt: Sequence[int], tokens: int, stop: Sequence[int]) -> list[int]:

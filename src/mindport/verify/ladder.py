@@ -18,8 +18,8 @@ from mindport.verify.frameworks import require
 from mindport.verify.objectives import objective_of, training_batches
 from mindport.verify.text import Text
 
-MODES = ("graph", "pynative")
-"""MindSpore's execution modes; the first is used for text and training."""
+MODES = ("pynative", "graph")
+"""MindSpore's execution modes; the first, which compiles nothing, is used for text and training."""
 
 
 class Ladder:
@@ -55,7 +55,7 @@ class Ladder:
         """The same greedy text, for models that write text."""
         if self.config.head != "causal_lm":
             return None
-        from mindport.verify.generation import PROMPT, greedy, native_next_token, torch_greedy
+        from mindport.verify.generation import PROMPT, native_greedy, torch_greedy
 
         self._set_mode(mode)
         tokenizer = self._tokenizer
@@ -65,8 +65,7 @@ class Ladder:
         eos = self.config.eos_token_id
         stop = [] if eos is None else eos if isinstance(eos, list) else [eos]
         reference = torch_greedy(self._reference, prompt, tokens, stop)
-        next_token = native_next_token(self.loaded.network, len(prompt) + tokens, pad=0)
-        ours = greedy(next_token, prompt, tokens, stop)
+        ours = native_greedy(self.loaded.network, prompt, reference, stop)
 
         def read(ids: list[int]) -> str:
             return str(tokenizer.decode(ids)) if tokenizer else " ".join(map(str, ids))

@@ -77,7 +77,7 @@ def torch_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
     import torch
 
     with torch.no_grad():
-        mask = None if batch.attention_mask is None else torch.from_numpy(batch.attention_mask).long()
+        mask = torch.from_numpy(batch.attention_mask).long()
         output = network(input_ids=torch.from_numpy(batch.input_ids).long(), attention_mask=mask)
     names = ("logits", "last_hidden_state", "pooler_output")
     found = {name: output.get(name) for name in names}

@@ -1,0 +1,5 @@
+"""`python -m mindport`."""
+
+from mindport.cli.app import main
+
+main()

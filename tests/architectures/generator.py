@@ -1,0 +1,325 @@
+"""Test models from the declarations: few variants of each architecture that cover every choice its config has.
+
+Nothing here knows an architecture. An axis is a thing that varies (the shapes, the class, a switch, the activation, the
+RoPE scaling); the rules of a declaration say which axes there are, and their own `encode` turns canonical values into
+config keys.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, singledispatch
+from itertools import combinations, product
+from typing import Any
+
+from mindport.architectures import Architecture, architecture, class_defaults, model_types
+from mindport.architectures.common import EndOfSequence, Labels
+from mindport.architectures.rope import Rope
+from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
+from mindport.config.hf import from_hf
+from mindport.errors import MindportError
+from mindport.schema import TransformerConfig
+
+Values = Mapping[str, Any]
+
+LENGTH = 40
+"""Tokens of a test sequence."""
+
+SHAPES: dict[str, dict[str, int]] = {
+    "odd": {
+        "vocab_size": 131,
+        "hidden_size": 48,
+        "num_attention_heads": 6,
+        "num_query_groups": 2,
+        "kv_channels": 20,
+        "ffn_hidden_size": 112,
+        "max_position_embeddings": 77,
+    },
+    # Everything that can be square is: wrong transpositions and swaps then fit.
+    "square": {
+        "vocab_size": 67,
+        "hidden_size": 48,
+        "num_attention_heads": 4,
+        "num_query_groups": 4,
+        "kv_channels": 12,
+        "ffn_hidden_size": 48,
+        "max_position_embeddings": 67,
+    },
+    "one-group": {
+        "vocab_size": 97,
+        "hidden_size": 40,
+        "num_attention_heads": 5,
+        "num_query_groups": 1,
+        "kv_channels": 16,
+        "ffn_hidden_size": 56,
+        "max_position_embeddings": 53,
+    },
+}
+
+VALUES: dict[str, Any] = {
+    "num_layers": 2,
+    "num_token_types": 3,
+    "num_labels": 5,
+    "layernorm_epsilon": 1e-3,  # large enough for a wrong one to show
+    "rotary_base": 5000.0,
+    "hidden_dropout": 0.11,
+    "attention_dropout": 0.13,
+    "embedding_dropout": 0.17,
+    "classifier_dropout": 0.19,
+    "init_method_std": 0.03,
+    "bos_token_id": 5,
+    "pad_token_id": 4,
+    "params_dtype": "float32",
+}
+"""Values of the canonical fields that do not vary, no two alike where they could be confused."""
+
+ROPE_SCALINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "linear": {"factor": 2.5},
+    "dynamic": {"factor": 3.0},
+    "llama3": {
+        "factor": 8.0,
+        "low_freq_factor": 0.25,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    },
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 16},
+    "yarn, explicit": {
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+        "beta_fast": 1.25,
+        "beta_slow": 0.125,
+        "mscale": 0.7,
+        "mscale_all_dim": 0.9,
+        "truncate": False,
+    },
+}
+"""Name -> keys of one scaling; the kind is the word before a comma. The numbers are such that some frequencies of every
+head width in SHAPES lie where the scaling blends, so that each number shows."""
+
+_TRAINED_LENGTH = 24
+"""Of the models whose scaling acts beyond it only: less than LENGTH."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of an axis: what it sets, in canonical fields or in config keys."""
+
+    label: str
+    canonical: Values = field(default_factory=dict)
+    hf: Values = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What varies, and its values.
+
+    Args:
+        switch: an on-off setting of the structure.
+    """
+
+    name: str
+    choices: tuple[Choice, ...]
+    switch: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One test model.
+
+    Args:
+        hf_class: Hugging Face class.
+        off: optional parts its checkpoint lacks.
+        hf: its config, as given to the config class.
+        config: what that is in canonical terms.
+        choices: axis -> label of the value taken.
+    """
+
+    model_type: str
+    number: int
+    hf_class: str
+    off: tuple[str, ...]
+    hf: dict[str, Any]
+    config: TransformerConfig
+    choices: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.model_type}-{self.number}-{self.hf_class}"
+
+
+def real_classes(declaration: Architecture) -> list[str]:
+    """Class names, without those declared as another name of one before."""
+    classes = list(declaration.classes.items())
+    return [name for i, (name, what) in enumerate(classes) if what not in [w for _, w in classes[:i]]]
+
+
+@singledispatch
+def axes_of(rule: Rule) -> list[Axis]:
+    """What a rule lets vary. A new type of rule has to be registered here, or it would go untested."""
+    raise TypeError(f"tests/architectures/generator.py does not know rules of type {type(rule).__name__}")
+
+
+@axes_of.register
+def _(rule: Field) -> list[Axis]:
+    if rule.kind is bool or (isinstance(rule.kind, tuple) and rule.layer == STRUCTURE):
+        return [
+            Axis(
+                rule.key,
+                tuple(Choice(str(value), canonical=dict.fromkeys(rule.targets, value)) for value in _values(rule)),
+                switch=rule.kind is bool,
+            )
+        ]
+    return []
+
+
+@axes_of.register
+def _(rule: Computed) -> list[Axis]:
+    choices = tuple(Choice(str(value), hf={rule.key: value}) for value in _values(rule))
+    return [Axis(rule.key, choices, switch=rule.kind is bool)] if choices else []
+
+
+@axes_of.register
+def _(rule: Rope) -> list[Axis]:
+    choices = []
+    for name, keys in ROPE_SCALINGS.items():
+        kind = name.split(",")[0]
+        canonical: dict[str, Any] = {"rope_scaling": {"rope_type": kind, **keys} if keys else None}
+        if kind == "dynamic":
+            canonical["max_position_embeddings"] = _TRAINED_LENGTH
+        choices.append(Choice(name, canonical=canonical))
+    return [Axis("rope", tuple(choices))]
+
+
+@axes_of.register
+def _(rule: EndOfSequence) -> list[Axis]:
+    return [Axis("eos", tuple(Choice(str(value), canonical={"eos_token_id": value}) for value in ([7, 3], 7, None)))]
+
+
+@axes_of.register(Only)
+@axes_of.register(Ignored)
+@axes_of.register(Labels)
+def _(rule: Rule) -> list[Axis]:
+    return []
+
+
+def _values(rule: Field | Computed) -> Sequence[Any]:
+    """The values of a rule that has only a few."""
+    if rule.kind is bool:
+        return (True, False)
+    return rule.kind if isinstance(rule.kind, tuple) else ()
+
+
+@cache
+def axes(model_type: str) -> tuple[Axis, ...]:
+    """All axes of an architecture: class, shapes, and what its rules add."""
+    declaration = architecture(model_type)
+    classes = []
+    for name in real_classes(declaration):
+        optional = declaration.classes[name].optional
+        classes += [Choice(name), *(Choice(f"{name} without {switch}") for switch in optional)]
+    shapes = tuple(Choice(name, canonical=sizes) for name, sizes in SHAPES.items())
+    nullable = (
+        rule.key
+        for rule in declaration.rules
+        if isinstance(rule, Field) and rule.layer != RUNTIME and (rule.derive or rule.nullable)
+    )
+    null = (Choice("nothing"), *(Choice(key, hf={key: None}) for key in nullable))
+    found = [Axis("class", tuple(classes)), Axis("shapes", shapes), Axis("null", null)]
+    return (*found, *(axis for rule in declaration.rules for axis in axes_of(rule)))
+
+
+@cache
+def variants(model_type: str) -> tuple[Variant, ...]:
+    """Few variants that together take every value of every axis, all combinations of class and switch and of any two
+    switches, and as many other pairs of values as fit. The first takes the first value of every axis."""
+    every = axes(model_type)
+    made: list[Variant] = []
+
+    def accepted(row: Row) -> bool:
+        try:
+            made.append(_variant(model_type, len(made), every, row))
+        except MindportError:  # values that exclude each other
+            return False
+        return True
+
+    sizes = [len(axis.choices) for axis in every]
+    full = [0, *(i for i, axis in enumerate(every) if axis.switch)]
+    cover(sizes, list(combinations(full, 2)), accepted, random.Random(model_type))
+    return tuple(made)
+
+
+@cache
+def all_variants() -> tuple[Variant, ...]:
+    """The variants of every declared architecture."""
+    return tuple(variant for model_type in model_types() for variant in variants(model_type))
+
+
+Row = tuple[int, ...]
+"""One value, by its index, for each axis."""
+
+
+def cover(
+    sizes: Sequence[int], full: Sequence[tuple[int, int]], accepted: Callable[[Row], bool], rng: random.Random
+) -> None:
+    """Hand rows to `accepted` until all values were in a row it took: each row the best of many random ones.
+
+    Args:
+        sizes: number of values of each axis.
+        full: pairs of axes of which all pairs of values are wanted.
+        rng: chooses; the same rows for the same seed.
+    """
+    single = {(cell,) for axis, size in enumerate(sizes) for cell in product([axis], range(size))}
+    double = {((i, v), (j, w)) for i, j in full for v, w in product(range(sizes[i]), range(sizes[j]))}
+    seen: set[Any] = set()
+    tries = 0
+    while (single | double) - seen and tries < 100:
+        tries += 1
+        rows = [tuple(rng.randrange(size) for size in sizes) for _ in range(300)] if seen else [(0,) * len(sizes)]
+        row = max((_with_unseen(row, sizes, seen) for row in rows), key=lambda r: _gain(r, single, double, seen))
+        if accepted(row):
+            seen |= _cells(row)
+
+
+def _cells(row: Row) -> set[Any]:
+    """The values of a row and its pairs of values."""
+    cells = list(enumerate(row))
+    return {(cell,) for cell in cells} | set(combinations(cells, 2))
+
+
+def _gain(row: Row, single: set[Any], double: set[Any], seen: set[Any]) -> tuple[int, ...]:
+    new = _cells(row) - seen
+    return len(new & single), len(new & double), len(new)
+
+
+def _with_unseen(row: Row, sizes: Sequence[int], seen: set[Any]) -> Row:
+    """The row with values that are still missing: at random they would come late on a long axis."""
+
+    def better(axis: int, value: int) -> int:
+        missing = [v for v in range(sizes[axis]) if ((axis, v),) not in seen]
+        return value if value in missing or not missing else missing[value % len(missing)]
+
+    return tuple(better(axis, value) for axis, value in enumerate(row))
+
+
+def _variant(model_type: str, number: int, every: Sequence[Axis], row: tuple[int, ...]) -> Variant:
+    declaration = architecture(model_type)
+    chosen = {axis.name: axis.choices[index] for axis, index in zip(every, row, strict=True)}
+    hf_class, *off = chosen["class"].label.split(" without ")
+    canonical = {**VALUES, **declaration.constants}
+    for choice in chosen.values():
+        canonical.update(choice.canonical)
+    canonical.update(declaration.classes[hf_class].fields)
+    canonical.setdefault("softmax_scale", canonical["kv_channels"] ** -0.5)
+    hf: dict[str, Any] = {"model_type": model_type, "architectures": [hf_class]}
+    defaults = class_defaults(model_type)
+    for rule in declaration.rules:
+        encoded = rule.encode(TransformerConfig(**canonical))
+        if not isinstance(rule, Only) or rule.key in defaults:
+            hf.update(encoded)
+    for choice in chosen.values():
+        hf.update(choice.hf)
+    config = replace(from_hf(hf).transformer, **dict.fromkeys(off, False))
+    labels = {name: choice.label for name, choice in chosen.items()}
+    return Variant(model_type, number, hf_class, tuple(off), hf, config, labels)

@@ -1,0 +1,315 @@
+"""Mistakes that a conversion could make, each of which the gate has to notice.
+
+A mutation changes some converted weights, or one field of the canonical config. It is made from the declaration and
+the slots alone. What cannot show in any output is listed in `INVISIBLE`, with the condition under which that is so.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+
+from mindport.architectures.naming import tensor_map
+from mindport.config.hf import ModelConfig, with_defaults
+from mindport.layout import Fuse, Stored, Transpose
+from mindport.models.activations import ACTIVATIONS
+from mindport.models.initialise import is_norm
+from mindport.schema import TransformerConfig, slots_of
+
+from .random_model import Arrays, Prepared
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One mistake.
+
+    Args:
+        name: says what is wrong, in slots and fields.
+        weights: slot -> its wrong values.
+        config: the wrong config; None where only weights are wrong.
+        field: the field in which it is wrong.
+    """
+
+    name: str
+    weights: Arrays = field(default_factory=dict)
+    config: TransformerConfig | None = None
+    field: str = ""
+
+
+def weight_mutations(model: Prepared) -> Iterator[Mutation]:
+    """All mistakes in weights: swaps, drops, wrong layouts."""
+    yield from swaps(model.slots)
+    yield from drops(model.slots)
+    yield from layouts(model)
+
+
+# --- swaps -----------------------------------------------------------------------------------------------------------
+
+SAMPLE = 12
+"""Swaps between different slots of different layers."""
+
+
+def swaps(slots: Arrays) -> Iterator[Mutation]:
+    """Two slots of equal shape exchanged: all pairs of one layer, all pairs outside the layers, each slot of one layer
+    with the same of another, and a sample of the rest."""
+    rest = []
+    for a, b in combinations(slots, 2):
+        if slots[a].shape != slots[b].shape:
+            continue
+        (layer_a, role_a), (layer_b, role_b) = _place(a), _place(b)
+        if layer_a == layer_b or role_a == role_b:
+            yield _swap(slots, a, b)
+        else:
+            rest.append((a, b))
+    for a, b in random.Random(0).sample(rest, min(SAMPLE, len(rest))):
+        yield _swap(slots, a, b)
+
+
+def _swap(slots: Arrays, a: str, b: str) -> Mutation:
+    return Mutation(f"swap {a}, {b}", {a: slots[b], b: slots[a]})
+
+
+def _place(slot: str) -> tuple[str, str]:
+    """Layer number and the slot within it; no number outside the layers."""
+    first, *rest = slot.split(".", 2)
+    return (rest[0], rest[1]) if first == "layer" else ("", slot)
+
+
+# --- drops -----------------------------------------------------------------------------------------------------------
+
+
+def drops(slots: Arrays) -> Iterator[Mutation]:
+    """A bias or an embedding zeroed, a norm's weight set to one: what a tensor left at its initial value would be."""
+    for slot, values in slots.items():
+        if values.ndim < 2 or slot.startswith("embedding."):
+            yield Mutation(f"drop {slot}", {slot: neutral(slot, values.shape)})
+
+
+def neutral(slot: str, shape: tuple[int, ...]) -> np.ndarray:
+    """What a slot holds before anything is loaded into it."""
+    ones = slot.endswith(".weight") and is_norm(slot)
+    return np.full(shape, 1.0 if ones else 0.0, np.float32)
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------------
+
+
+def layouts(model: Prepared) -> Iterator[Mutation]:
+    """Tensors read with another layout than the declared one, where the shapes allow it."""
+    config, slots = model.variant.config, model.slots
+    spelling = model.conversion.config.spelling
+    assert spelling is not None
+    declaration = model.conversion.config.model.declaration
+    for name, stored in tensor_map(declaration, config, spelling).items():
+        if name not in model.tensors:
+            continue
+        shapes = [slots[part].shape for part in stored.parts]
+        for what, wrong in wrong_layouts(stored, config, model.tensors[name].shape):
+            try:
+                parts = wrong.split(model.tensors[name], [slots[part].shape for part in wrong.parts])
+            except ValueError:
+                continue
+            found = dict(zip(wrong.parts, parts, strict=True))
+            if [found[part].shape for part in stored.parts] != shapes:
+                continue
+            changed = {slot: a for slot, a in found.items() if not np.array_equal(a, slots[slot])}
+            if changed:
+                yield Mutation(f"{what}: {', '.join(stored.parts)}", changed)
+    yield from _wrong_heads(config, slots)
+
+
+def wrong_layouts(stored: Stored, config: TransformerConfig, shape: tuple[int, ...]) -> Iterator[tuple[str, Stored]]:
+    """Other layouts of one tensor: parts in another order, other groups, transposed or not."""
+    for order in list(permutations(stored.parts))[1:]:
+        yield "parts in another order", replace(stored, parts=order)
+    if len(stored.parts) > 1:
+        for groups in {1, config.num_query_groups, config.num_attention_heads}:
+            ops = tuple(Fuse(groups) if isinstance(op, Fuse) else op for op in stored.ops)
+            if ops != stored.ops:
+                yield f"fused in {groups} groups", replace(stored, ops=ops)
+    if len(shape) == 2:
+        kept = tuple(op for op in stored.ops if not isinstance(op, Transpose))
+        yield "transposed", replace(stored, ops=kept if kept != stored.ops else (*stored.ops, Transpose()))
+
+
+def _wrong_heads(config: TransformerConfig, slots: Arrays) -> Iterator[Mutation]:
+    """Rows of the query and key heads in the order of the other RoPE convention; query heads in another order."""
+    heads, groups, width = config.num_attention_heads, config.num_query_groups, config.kv_channels
+
+    def reordered(slot: str, count: int) -> np.ndarray:
+        values = slots[slot]
+        pairs = values.reshape(count, width // 2, 2, *values.shape[1:])
+        return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
+
+    for layer in range(config.num_layers):
+        q, k = (
+            {slot: reordered(slot, count) for slot in slots if slot.startswith(f"layer.{layer}.attention.{part}.")}
+            for part, count in (("q", heads), ("k", groups))
+        )
+        if config.position_embedding_type == "rope":
+            for what, changed in ({"q": q, "k": k, "q and k": {**q, **k}}).items():
+                yield Mutation(f"rows of {what} for interleaved RoPE: layer {layer}", changed)
+        if 1 < groups < heads:
+            order = np.arange(heads * width).reshape(groups, -1, width).swapaxes(0, 1).reshape(-1)
+            changed = {slot: slots[slot][order] for slot in q}
+            changed |= {o: slots[o][:, order] for o in (f"layer.{layer}.attention.o.weight",)}
+            yield Mutation(f"query heads not by group: layer {layer}", changed)
+
+
+# --- config ----------------------------------------------------------------------------------------------------------
+
+INERT = {
+    "hidden_dropout": "training only",
+    "attention_dropout": "training only",
+    "embedding_dropout": "training only",
+    "classifier_dropout": "training only",
+    "init_method_std": "training from scratch only",
+    "bos_token_id": "generation only",
+    "eos_token_id": "generation only",
+    "pad_token_id": "generation and batching only",
+    "params_dtype": "precision, not the function",
+    "compute_dtype": "precision, not the function",
+    "layernorm_compute_dtype": "precision, not the function",
+    "softmax_compute_dtype": "precision, not the function",
+    "rotary_dtype": "precision, not the function",
+    "head": "decides which outputs there are",
+}
+"""Fields that do not change what an evaluation computes -> why."""
+
+WORDS = {
+    "attention_mask_type": ("causal", "bidirectional"),
+    "normalization": ("RMSNorm", "LayerNorm"),
+    "norm_placement": ("pre", "post"),
+    "activation_func": tuple(ACTIVATIONS),
+    "head_activation": tuple(ACTIVATIONS),
+    "position_embedding_type": ("rope", "learned_absolute", "none"),
+}
+"""Fields that hold a word -> the words."""
+
+FACTORS = {"layernorm_epsilon": 10.0}
+"""By how much a number is wrong, where it is not by half."""
+
+
+def config_mutations(model: Prepared) -> Iterator[Mutation]:
+    """Every field with another value, where the same weights still fit; a weight that would be new is neutral.
+
+    Fields that this model does not read are included where its declaration sets them.
+    """
+    config, slots = model.variant.config, model.slots
+    declared = declared_fields(model.conversion.config.model)
+    for name in (f.name for f in fields(config)):
+        if name not in INERT and (name in declared or name not in READ_BY or READ_BY[name][0](config)):
+            for value in _other_values(name, getattr(config, name)):
+                mutation = _with_field(config, slots, f"{name} = {value!r}", **{name: value})
+                if mutation:
+                    yield replace(mutation, field=name)
+    # Heads of another width do not show in the shapes where their number makes up for it.
+    for times, by in ((2, 1), (1, 2)):
+        if config.kv_channels * by % times == 0:
+            heads = {name: getattr(config, name) * times / by for name in ("num_attention_heads", "num_query_groups")}
+            if all(count == int(count) for count in heads.values()):
+                width = config.kv_channels * by // times
+                changes = {**{name: int(count) for name, count in heads.items()}, "kv_channels": width}
+                mutation = _with_field(config, slots, f"heads of width {width}", **changes)
+                if mutation and width % 2 == 0:
+                    yield mutation
+
+
+def declared_fields(described: ModelConfig) -> set[str]:
+    """Canonical fields that a declaration sets for this class."""
+    declaration = described.declaration
+    found = {*declaration.constants, *declaration.computed, *described.declared_class.fields}
+    values = with_defaults(described.hf, declaration)
+    return found.union(*(rule.decode(values) for rule in declaration.rules))
+
+
+def _other_values(name: str, value: Any) -> list[Any]:
+    if name == "rope_scaling":
+        return _other_scalings(value)
+    if name in WORDS:
+        return [word for word in WORDS[name] if word != value]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, float):
+        return [value * FACTORS.get(name, 1.5)]
+    if isinstance(value, int):
+        return [other for other in (value - 1, value + 1, value * 2) if other >= 0 and other != value]
+    if value is None:
+        return []
+    raise TypeError(f"tests/architectures/mutations.py does not know other values of {name} = {value!r}")
+
+
+def _other_scalings(scaling: Mapping[str, Any] | None) -> list[Any]:
+    if scaling is None:
+        return [{"rope_type": "linear", "factor": 2.0}]
+    found: list[Any] = [None]
+    for key, value in scaling.items():
+        if isinstance(value, bool):
+            found.append({**scaling, key: not value})
+        elif isinstance(value, int | float):
+            # Lengths enter by their logarithm, rounded: only a quite different one has to show.
+            found.append({**scaling, key: value * 4 if isinstance(value, int) else value * 1.5})
+    return found
+
+
+def _with_field(config: TransformerConfig, slots: Arrays, name: str, **changes: Any) -> Mutation | None:
+    """The mutation, or None where weights would not fit: that is refused before anything is computed."""
+    changed = replace(config, **changes)
+    try:
+        wanted = slots_of(changed)
+    except ZeroDivisionError:
+        return None
+    weights = {}
+    for slot, shape in wanted.items():
+        if slot in slots:
+            if slots[slot].shape != shape:
+                return None
+        elif len(shape) > 1:
+            return None
+        else:
+            weights[slot] = neutral(slot, shape)
+    return Mutation(name, weights, changed)
+
+
+# --- what cannot show ------------------------------------------------------------------------------------------------
+
+
+READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
+    "head_activation": (lambda c: c.head == "masked_lm", "only the masked-LM head reads it"),
+    "num_labels": (lambda c: c.head.endswith("classification"), "only classifiers read it"),
+    "tie_word_embeddings": (lambda c: c.head in ("causal_lm", "masked_lm"), "only heads over the vocabulary read it"),
+    "max_position_embeddings": (
+        lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",
+        "only a table of positions and dynamic RoPE scaling read it",
+    ),
+    "rotary_base": (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
+    "rope_scaling": (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
+}
+"""Fields that some models do not read: which do, and the reason in words."""
+
+
+def _scaling(config: TransformerConfig) -> str | None:
+    return (config.rope_scaling or {}).get("rope_type")
+
+
+def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
+    """Why a mutation cannot change any output, or None where it must."""
+    if mutation.config is None:
+        keys = all(slot.endswith(".attention.k.bias") for slot in mutation.weights)
+        if keys and config.position_embedding_type != "rope":
+            return "a key bias without RoPE adds the same to all scores of a query, and softmax ignores that"
+        return None
+    name = mutation.field
+    if name in READ_BY and not READ_BY[name][0](config):
+        return f"{name}: {READ_BY[name][1]}"
+    if name in ("activation_func", "head_activation"):
+        before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
+        return "two names of one activation" if before is after else None
+    if name.startswith("add_") and mutation.weights and all(slot.endswith(".bias") for slot in mutation.weights):
+        return "a bias that a file lacks is zero here, and adds nothing (a conversion refuses the file)"
+    return None

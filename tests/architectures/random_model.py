@@ -1,0 +1,237 @@
+"""A tiny transformers model with random values in every tensor, as a folder, and both sides run on the same tokens."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mindport.architectures.naming import tensor_map
+from mindport.checkpoint.convert import Conversion, convert
+from mindport.config.json_file import read_json_object
+from mindport.schema import TransformerConfig
+from mindport.verify.batches import Batch
+from mindport.verify.compare import Difference
+from mindport.verify.forward import forward_parity
+
+from .generator import LENGTH, Variant
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class TypedBatch(Batch):
+    """A batch with segments.
+
+    Args:
+        token_type_ids: (batch, seq) int32; None = not given to the model.
+        bare: give the model nothing but ids; the mask is then all ones.
+    """
+
+    token_type_ids: np.ndarray | None = None
+    bare: bool = False
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """What the model is given, by transformers' names."""
+        given = {
+            "input_ids": self.input_ids,
+            "attention_mask": self.attention_mask,
+            "token_type_ids": self.token_type_ids,
+        }
+        return {name: a for name, a in given.items() if a is not None and (name == "input_ids" or not self.bare)}
+
+
+class Prepared:
+    """A variant as a Hugging Face folder and as a converted one, with what both sides compute.
+
+    Args:
+        variant: what to make.
+        folder: to work in.
+    """
+
+    def __init__(self, variant: Variant, folder: Path) -> None:
+        self.variant = variant
+        self.source, self.native = folder / "source", folder / "native"
+        save(variant, self.source)
+        self.conversion: Conversion = convert(self.source, self.native)
+
+    @cached_property
+    def tensors(self) -> Arrays:
+        """The tensors of the Hugging Face file."""
+        return read_tensors(self.source)
+
+    @cached_property
+    def slots(self) -> Arrays:
+        """The slots of the converted file."""
+        return read_tensors(self.native)
+
+    @cached_property
+    def batches(self) -> list[TypedBatch]:
+        return make_batches(self.variant.config)
+
+    @cached_property
+    def reference(self) -> dict[str, Mapping[str, np.ndarray]]:
+        """What transformers computes, by batch."""
+        network = load_reference(self.source, self.variant)
+        return {batch.name: run_torch(network, batch) for batch in self.batches}
+
+    @cached_property
+    def network(self) -> Any:
+        """The native network with the converted weights. Who changes it restores it."""
+        from mindport.models.folder import load_folder
+
+        return load_folder(self.native).network
+
+    def compare(self, network: Any, batches: Sequence[Batch]) -> list[Difference]:
+        """A native network against the reference."""
+        return forward_parity(
+            batches, lambda batch: run_native(network, batch), lambda batch: self.reference[batch.name]
+        )
+
+
+def build(variant: Variant) -> Any:
+    """The transformers model, every tensor random."""
+    import transformers
+
+    keys = {key: value for key, value in variant.hf.items() if key not in ("model_type", "architectures")}
+    config = transformers.AutoConfig.for_model(variant.model_type, **keys)
+    config._attn_implementation = "eager"
+    model = getattr(transformers, variant.hf_class)(config).eval()
+    randomise(model, zlib.crc32(str(variant).encode()))
+    return model
+
+
+def randomise(model: Any, seed: int) -> None:
+    """Give every parameter and every saved buffer values of its own, such that outputs are about 1.
+
+    With biases 0 and norms 1, as a fresh model has them, a dropped or swapped one would not show.
+    """
+    import torch
+    from transformers.pytorch_utils import Conv1D
+
+    generator = torch.Generator().manual_seed(seed)
+    saved = set(model.state_dict())
+    with torch.no_grad():
+        for prefix, module in model.named_modules():
+            own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+            for name, tensor in own:
+                if f"{prefix}.{name}".lstrip(".") not in saved or not tensor.is_floating_point():
+                    continue
+                values = torch.randn(tensor.shape, generator=generator)
+                if tensor.ndim < 2:
+                    # Around the constant that a norm's weight starts from, be it 1 or an offset of 0.
+                    first = tensor.flatten()[0]
+                    values = 0.3 * values + (first if bool((tensor == first).all()) else 0.0)
+                else:
+                    # Embeddings too are read by rows of this width: they may be tied to the output projection.
+                    values = values * tensor.shape[0 if isinstance(module, Conv1D) else -1] ** -0.5
+                tensor.copy_(values)
+
+
+def save(variant: Variant, folder: Path) -> None:
+    """Write the variant as transformers does, then take away the optional parts it should lack."""
+    build(variant).save_pretrained(folder)
+    if variant.off:
+        lacking = set(tensor_names(variant, variant.config))
+        write_tensors(folder, {name: array for name, array in read_tensors(folder).items() if name in lacking})
+    arrays = list(read_tensors(folder).values())
+    assert len({a.tobytes() for a in arrays}) == len(arrays), "two tensors are alike"
+    assert all(a.std() > 0 for a in arrays), "a tensor is constant"
+
+
+def tensor_names(variant: Variant, config: TransformerConfig) -> list[str]:
+    """Declared names of all tensors of a config, in the spelling that transformers writes for this class."""
+    from mindport.architectures import architecture
+    from mindport.architectures.naming import Spelling
+
+    declaration = architecture(variant.model_type)
+    base = declaration.bases[-1] if config.head == "none" else declaration.bases[0]
+    return list(tensor_map(declaration, config, Spelling(base)))
+
+
+def load_reference(folder: Path, variant: Variant) -> Any:
+    """The folder through transformers, complete: nothing missing, left over or of another shape."""
+    import torch
+    import transformers
+
+    # A part that a file may lack is an argument of the bare class; the declaration's switch bears the same name.
+    extra = {_ARGUMENTS[switch]: False for switch in variant.off}
+    model, info = getattr(transformers, variant.hf_class).from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **extra
+    )
+    problems = {key: sorted(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    assert not any(problems.values()), problems
+    return model.eval()
+
+
+_ARGUMENTS = {"add_pooler": "add_pooling_layer"}
+"""Optional part -> argument of the transformers class that leaves it out."""
+
+
+def make_batches(config: TransformerConfig) -> list[TypedBatch]:
+    """Three rows with segments, of which one is padded on the left and one on the right; and three given bare."""
+    rng = np.random.default_rng(0)
+    shape = (3, LENGTH)
+    pad = config.pad_token_id if config.pad_token_id is not None else 0
+    tokens = [token for token in range(config.vocab_size) if token != pad]
+    plain, padded = (rng.choice(tokens, shape).astype(np.int32) for _ in range(2))
+    mask = np.ones(shape, np.int32)
+    mask[1, :9], mask[2, -7:] = 0, 0
+    padded[mask == 0] = pad
+    kinds = rng.integers(0, config.num_token_types, shape, dtype=np.int32) if config.num_token_types else None
+    return [TypedBatch("padded", padded, mask, kinds), TypedBatch("bare", plain, np.ones(shape, np.int32), bare=True)]
+
+
+def run_torch(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:
+    """Outputs of the transformers model by name."""
+    import torch
+
+    with torch.no_grad():
+        output = network(**{name: torch.from_numpy(array).long() for name, array in batch.inputs.items()})
+    found = {name: output.get(name) for name in ("logits", "last_hidden_state", "pooler_output")}
+    return {name: value.numpy() for name, value in found.items() if value is not None}
+
+
+def run_native(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:
+    """Outputs of the native network by name."""
+    import mindspore as ms
+
+    output = network(**{name: ms.Tensor(array) for name, array in batch.inputs.items()})
+    named = {name: getattr(output, name) for name in ("logits", "last_hidden_state", "pooler_output")}
+    return {name: value.asnumpy() for name, value in named.items() if value is not None}
+
+
+def read_tensors(folder: Path) -> Arrays:
+    """All tensors of a folder's safetensors file, in the file's order."""
+    from mindport.checkpoint import safetensors
+
+    return {name: entry.read() for name, entry in safetensors.read_header(folder / safetensors.SINGLE_FILE).items()}
+
+
+def write_tensors(folder: Path, tensors: Arrays) -> None:
+    """The file as transformers would write it: by the safetensors package, with its mark."""
+    import torch
+    from safetensors.torch import save_file
+
+    def tensor(array: np.ndarray) -> Any:
+        array = np.array(array, order="C")
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    save_file({name: tensor(a) for name, a in tensors.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    return read_json_object(folder / "config.json")
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
