@@ -263,7 +263,7 @@ Row = tuple[int, ...]
 def cover(
     sizes: Sequence[int], full: Sequence[tuple[int, int]], accepted: Callable[[Row], bool], rng: random.Random
 ) -> None:
-    """Hand rows to `accepted` until all values were in a row it took: each row the best of many random ones.
+    """Hand rows to `accepted` until all values were in a row it took: the first values, then the best of random rows.
 
     Args:
         sizes: number of values of each axis.
@@ -273,13 +273,14 @@ def cover(
     single = {(cell,) for axis, size in enumerate(sizes) for cell in product([axis], range(size))}
     double = {((i, v), (j, w)) for i, j in full for v, w in product(range(sizes[i]), range(sizes[j]))}
     seen: set[Any] = set()
-    tries = 0
-    while (single | double) - seen and tries < 100:
-        tries += 1
-        rows = [tuple(rng.randrange(size) for size in sizes) for _ in range(300)] if seen else [(0,) * len(sizes)]
-        row = max((_with_unseen(row, sizes, seen) for row in rows), key=lambda r: _gain(r, single, double, seen))
+    row: Row = (0,) * len(sizes)
+    for _ in range(100):
         if accepted(row):
             seen |= _cells(row)
+        if single | double <= seen:
+            break
+        rows = [tuple(rng.randrange(size) for size in sizes) for _ in range(300)]
+        row = max((_with_unseen(row, sizes, seen) for row in rows), key=lambda r: _gain(r, single, double, seen))
 
 
 def _cells(row: Row) -> set[Any]:

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from mindport.architectures.naming import tensor_map
+from mindport.checkpoint import safetensors
 from mindport.checkpoint.convert import Conversion, convert
+from mindport.checkpoint.match import spelling_of
+from mindport.config.hf import from_hf
 from mindport.config.json_file import read_json_object
 from mindport.schema import TransformerConfig
 from mindport.verify.batches import Batch
@@ -138,22 +141,17 @@ def randomise(model: Any, seed: int) -> None:
 def save(variant: Variant, folder: Path) -> None:
     """Write the variant as transformers does, then take away the optional parts it should lack."""
     build(variant).save_pretrained(folder)
+    tensors = read_tensors(folder)
     if variant.off:
-        lacking = set(tensor_names(variant, variant.config))
-        write_tensors(folder, {name: array for name, array in read_tensors(folder).items() if name in lacking})
-    arrays = list(read_tensors(folder).values())
-    assert len({a.tobytes() for a in arrays}) == len(arrays), "two tensors are alike"
-    assert all(a.std() > 0 for a in arrays), "a tensor is constant"
-
-
-def tensor_names(variant: Variant, config: TransformerConfig) -> list[str]:
-    """Declared names of all tensors of a config, in the spelling that transformers writes for this class."""
-    from mindport.architectures import architecture
-    from mindport.architectures.naming import Spelling
-
-    declaration = architecture(variant.model_type)
-    base = declaration.bases[-1] if config.head == "none" else declaration.bases[0]
-    return list(tensor_map(declaration, config, Spelling(base)))
+        described = from_hf(variant.hf)
+        spelling = spelling_of(described, tensors)
+        whole, lacking = (
+            tensor_map(described.declaration, config, spelling) for config in (described.transformer, variant.config)
+        )
+        tensors = {name: array for name, array in tensors.items() if name in lacking or name not in whole}
+        write_tensors(folder, tensors)
+    assert len({array.tobytes() for array in tensors.values()}) == len(tensors), "two tensors are alike"
+    assert all(array.std() > 0 for array in tensors.values()), "a tensor is constant"
 
 
 def load_reference(folder: Path, variant: Variant) -> Any:
@@ -210,8 +208,6 @@ def run_native(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:
 
 def read_tensors(folder: Path) -> Arrays:
     """All tensors of a folder's safetensors file, in the file's order."""
-    from mindport.checkpoint import safetensors
-
     return {name: entry.read() for name, entry in safetensors.read_header(folder / safetensors.SINGLE_FILE).items()}
 
 
@@ -226,7 +222,9 @@ def write_tensors(folder: Path, tensors: Arrays) -> None:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(array)
 
-    save_file({name: tensor(a) for name, a in tensors.items()}, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {name: tensor(a) for name, a in tensors.items()}, folder / safetensors.SINGLE_FILE, metadata={"format": "pt"}
+    )
 
 
 def read_config(folder: Path) -> dict[str, Any]:

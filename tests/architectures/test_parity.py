@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mindport.verify.gates import STRICT
 
-from .random_model import Prepared, build, run_native
+from .random_model import Prepared, build, run_native, run_torch
 
 BOUND = 2e-5
 MODES_BOUND = 1e-6
@@ -44,17 +45,30 @@ def test_outputs(
     assert apart <= MODES_BOUND
 
 
-def test_dropout_probabilities(model: Prepared) -> None:
-    """Dropout does not show in an evaluation: the probabilities each side would use are compared instead."""
+def test_dropout(model: Prepared, set_mode: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation says nothing about dropout: both sides are to drop with the same probabilities in the same places,
+    which is to say on values of the same shapes in the same order."""
     import mindspore as ms
     import torch
 
-    theirs: set[float] = set()
-    for _, module in build(model.variant).named_modules():
-        if isinstance(module, torch.nn.Dropout):
-            theirs.add(module.p)
-        # Attention classes that call the function keep the probability as a number.
-        theirs |= {v for k, v in vars(module).items() if k.endswith("dropout") and isinstance(v, float)}
-    cells = model.network.cells_and_names()
-    ours = {cell.p for _, cell in cells if isinstance(cell, ms.nn.Dropout)}
-    assert ours - {0.0} == theirs - {0.0}
+    theirs: list[tuple[float, tuple[int, ...]]] = []
+    ours: list[tuple[float, tuple[int, ...]]] = []
+
+    def torch_dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if training and p:
+            theirs.append((p, tuple(x.shape)))
+        return x
+
+    def native_dropout(self: Any, x: Any) -> Any:
+        if self.p:
+            ours.append((self.p, tuple(x.shape)))
+        return x
+
+    reference = build(model.variant).train()
+    monkeypatch.setattr(torch.nn.functional, "dropout", torch_dropout)
+    monkeypatch.setattr(ms.nn.Dropout, "construct", native_dropout)
+    set_mode("pynative")
+    run_torch(reference, model.batches[0])
+    run_native(model.network, model.batches[0])
+    assert theirs
+    assert ours == theirs

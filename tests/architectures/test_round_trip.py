@@ -39,6 +39,12 @@ def bits(arrays: Arrays) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     return {name: (a.dtype.name, a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
+def cast(arrays: Arrays, dtype: str, *, keep_vectors: bool = False) -> Arrays:
+    """Arrays in another dtype; vectors stay as they are on request."""
+    to = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    return {name: a if keep_vectors and a.ndim < 2 else a.astype(to) for name, a in arrays.items()}
+
+
 def weights(folder: Path) -> bytes:
     return (folder / WEIGHT_FILE).read_bytes()
 
@@ -93,28 +99,26 @@ def test_native_config_reads_back(model: Prepared) -> None:
     assert written.model.hf == read_config(model.source)
 
 
-def test_ckpt(model: Prepared, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_ckpt(model: Prepared, dtype: str, tmp_path: Path) -> None:
+    """MindSpore reads from its own format what the safetensors file holds."""
     import mindspore as ms
 
-    conversion = convert(model.source, tmp_path / "native", weights_format="ckpt")
+    source = changed_copy(model, tmp_path / "source", cast(model.tensors, dtype), dtype=dtype)
+    conversion = convert(source, tmp_path / "native", weights_format="ckpt")
     loaded = ms.load_checkpoint(str(conversion.weights))
-    assert bits({name: parameter.asnumpy() for name, parameter in loaded.items()}) == bits(model.slots)
+    assert bits({name: parameter.asnumpy() for name, parameter in loaded.items()}) == bits(cast(model.slots, dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed"])
-def test_half_precision(model: Prepared, dtype: str, tmp_path: Path) -> None:
-    """Narrow checkpoints, and those that keep vectors in float32, are moved bit by bit."""
-    narrow = np.dtype(np.float16 if dtype == "float16" else ml_dtypes.bfloat16)
-
-    def cast(array: np.ndarray) -> np.ndarray:
-        return array if dtype == "mixed" and array.ndim < 2 else array.astype(narrow)
-
-    named = "bfloat16" if dtype == "mixed" else dtype
-    tensors = {name: cast(array) for name, array in model.tensors.items()}
-    source = changed_copy(model, tmp_path / "source", tensors, dtype=named)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("vectors", ["narrow", "wide"])
+def test_half_precision(model: Prepared, dtype: str, vectors: str, tmp_path: Path) -> None:
+    """Narrow checkpoints, also those that keep vectors in float32, are moved bit by bit."""
+    wide = vectors == "wide"
+    source = changed_copy(model, tmp_path / "source", cast(model.tensors, dtype, keep_vectors=wide), dtype=dtype)
     conversion, again = there_and_back(source, tmp_path)
-    assert conversion.config.model.transformer == replace(model.conversion.config.model.transformer, params_dtype=named)
-    assert bits(read_tensors(tmp_path / "native")) == bits({name: cast(a) for name, a in model.slots.items()})
+    assert conversion.config.model.transformer == replace(model.conversion.config.model.transformer, params_dtype=dtype)
+    assert bits(read_tensors(tmp_path / "native")) == bits(cast(model.slots, dtype, keep_vectors=wide))
     assert_same_weights(again, source, conversion)
 
 

@@ -14,12 +14,12 @@ IGNORED = -100
 
 Arrays = tuple[np.ndarray, ...]
 
-ROWS, LENGTH = 2, 64
+ROWS, LENGTH = 2, 32
 PAIRS, SENTENCE = 8, 24
 
 
 def objective_of(config: TransformerConfig) -> str:
-    """ "causal_lm", "contrastive" (models without a head) or "labelled" (masked LM and classifiers)."""
+    """What a model is trained on: causal_lm, contrastive (without a head) or labelled (masked LM and classifiers)."""
     return {"causal_lm": "causal_lm", "none": "contrastive"}.get(config.head, "labelled")
 
 
@@ -27,7 +27,7 @@ def training_batches(config: TransformerConfig, tokenizer: Any | None, steps: in
     """Inputs of each step, int32.
 
     Returns:
-        causal_lm and labelled: (ids, mask, labels), (2, 64) each, the second row padded; labels (2,) for sequence
+        causal_lm and labelled: (ids, mask, labels), (2, 32) each, the second row padded; labels (2,) for sequence
         classification. contrastive: (anchor ids, anchor mask, positive ids, positive mask), (8, 24) each; a positive
         overlaps its anchor.
     """
