@@ -52,7 +52,7 @@ def figures(migration: Migration) -> Iterable[Figure]:
                 tr("Same top-1 token"),
                 formats.percent(least(shares)),
                 tr("bound {bound}", bound=formats.percent(gate.top1)),
-                tone(least(shares) >= gate.top1),
+                tone(all(d.choices_agree(gate) for d in compared)),
             )
     if migration.text:
         yield Figure(
