@@ -172,6 +172,7 @@ INERT = {
     "bos_token_id": "generation only",
     "eos_token_id": "generation only",
     "pad_token_id": "generation and batching only",
+    "embedding_padding_idx": "training only; see test_training",
     "params_dtype": "precision, not the function",
     "compute_dtype": "precision, not the function",
     "layernorm_compute_dtype": "precision, not the function",

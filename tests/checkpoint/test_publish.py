@@ -81,6 +81,19 @@ def test_overwriting_replaces_everything(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_appears_meanwhile_is_not_replaced(tmp_path: Path, overwrite: bool) -> None:
+    def race() -> None:
+        with publish(tmp_path / "out", overwrite=overwrite) as work:
+            (work / "new").write_text("new")
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "thesis.tex").write_text("precious")
+
+    with pytest.raises(MindportError):
+        race()
+    assert tree(tmp_path) == {"out/thesis.tex": "precious"}
+
+
 def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("precious")

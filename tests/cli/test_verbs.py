@@ -271,6 +271,7 @@ def test_convert_as_json(run: Run, model: Path, tmp_path: Path, weights: str) ->
         "nbytes": 752,
         "skipped": {"transformer.h.0.attn.bias": "causal mask, recomputed"},
         "tied_copies": [],
+        "unhandled": [],
     }
 
 
@@ -418,7 +419,7 @@ def test_an_error_of_the_operating_system(run: Run, monkeypatch: pytest.MonkeyPa
 def test_a_name_that_the_terminal_cannot_show(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xff"))
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({**GPT2, "note": "\u4e2d"}))
+    (folder / "config.json").write_text(json.dumps({**GPT2, "_name_or_path": "\u4e2d"}))
     for encoding in ("utf-8:strict", "ascii:strict"):
         ended = fresh("convert", folder / "config.json", "-o", folder / encoding, PYTHONIOENCODING=encoding)
         assert (ended.code, ended.err) == (0, "")

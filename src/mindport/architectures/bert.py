@@ -1,6 +1,6 @@
 """BERT: bidirectional, norms after each residual sum, three embeddings; the family of sentence encoders."""
 
-from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, probability, size
+from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, padding_row, probability, size
 from mindport.architectures.vocabulary import Architecture, Field, HFClass, Ignored, Only
 
 POOLER = {"{base}pooler.dense.{p}": "pooler of the bare model, not read by this class"}
@@ -37,6 +37,7 @@ ARCHITECTURE = Architecture(
         "add_mlp_bias": True,
     },
     computed={
+        "embedding_padding_idx": padding_row,
         "kv_channels": head_width,
         "num_query_groups": lambda hf: hf["num_attention_heads"],
         "softmax_scale": lambda hf: head_width(hf) ** -0.5,

@@ -58,6 +58,12 @@ def head_width(hf: HFConfig, hidden: str = "hidden_size", heads: str = "num_atte
     return hf[hidden] // hf[heads]
 
 
+def padding_row(hf: HFConfig) -> int | None:
+    """What torch.nn.Embedding(padding_idx=pad_token_id) means: a negative one counts from the end."""
+    row = hf["pad_token_id"]
+    return hf["vocab_size"] + row if isinstance(row, int) and row < 0 else row
+
+
 @dataclass(frozen=True)
 class EndOfSequence:
     """`eos_token_id`: one id, several, or none."""

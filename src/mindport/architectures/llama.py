@@ -1,8 +1,8 @@
 """Llama 1 to 3, and the many models published under its class (SmolLM, Yi, Vicuna, TinyLlama ...)."""
 
-from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, probability, size
+from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, padding_row, probability, size
 from mindport.architectures.rope import Rope
-from mindport.architectures.vocabulary import TRAINING, Architecture, Field, HFClass, Ignored
+from mindport.architectures.vocabulary import TRAINING, Architecture, Field, HFClass, Ignored, Only
 
 ARCHITECTURE = Architecture(
     model_type="llama",
@@ -13,7 +13,7 @@ ARCHITECTURE = Architecture(
         "LlamaModel": HFClass({"head": "none"}),
     },
     constants={"normalization": "RMSNorm", "gated_linear_unit": True, "position_embedding_type": "rope"},
-    computed={"softmax_scale": lambda hf: hf["head_dim"] ** -0.5},
+    computed={"embedding_padding_idx": padding_row, "softmax_scale": lambda hf: hf["head_dim"] ** -0.5},
     rules=(
         size("vocab_size", "vocab_size"),
         size("hidden_size", "hidden_size"),
@@ -32,7 +32,13 @@ ARCHITECTURE = Architecture(
         probability("attention_dropout", "attention_dropout"),
         Field("initializer_range", "init_method_std", float, minimum=0),
         Ignored(("pretraining_tp",), "slices the same products in PyTorch; the result is equal"),
-        Ignored(("sliding_window", "use_sliding_window", "max_window_layers"), "Llama's class has no window"),
+        Only("sliding_window", None, "Llama's class has no window, but transformers' key/value cache would apply it"),
+        Only("layer_types", None, "Llama's class has full attention in every layer"),
+        Only("is_causal", True, "Llama as an encoder is not supported"),
+        Only("partial_rotary_factor", 1.0, "Llama's class rotates whole heads"),
+        Only("original_max_position_embeddings", None, "it would override the one inside the RoPE settings"),
+        Only("per_layer_config", None, "layers that differ in shape are not supported"),
+        Ignored(("use_sliding_window", "max_window_layers"), "Llama's class has no window"),
         Ignored(("max_sequence_length",), "not read by Llama's class; max_position_embeddings rules"),
         Ignored(
             ("sequence_parallel_enabled", "selective_checkpoint_enabled"), "read by neuronx-distributed only", TRAINING

@@ -61,7 +61,8 @@ class Rope:
 
     def decode(self, hf: HFConfig) -> dict[str, Any]:
         new, old = (self._dict(hf, key) for key in ("rope_parameters", "rope_scaling"))
-        if new and old and _scaling(new) != _scaling(old):
+        bases = {d["rope_theta"] for d in (new, old) if isinstance(d.get("rope_theta"), int | float)}
+        if new and old and (_scaling(new) != _scaling(old) or len(bases) > 1):
             raise MindportError(
                 tr("{keys} are the same setting and disagree.", keys="rope_scaling, rope_parameters"),
                 tr("Correct it in config.json."),

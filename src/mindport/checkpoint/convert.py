@@ -29,6 +29,9 @@ from mindport.targets import NATIVE
 WEIGHTS = {"safetensors": "model.safetensors", "ckpt": "model.ckpt"}
 """Format -> file name of converted weights."""
 
+METADATA = {"format": "ms"}
+"""Of a converted safetensors file."""
+
 SIDE_FILES = (
     "1_Pooling/config.json",
     "added_tokens.json",
@@ -141,7 +144,7 @@ def write_conversion(
     if weights_format == "ckpt":
         write_ckpt(plan, weights, progress)
     else:
-        write_safetensors(plan, weights, progress, {"format": "ms"})
+        write_safetensors(plan, weights, progress, METADATA)
     write_native_config(folder, config)
     _copy_side_files(model, folder)
     return Conversion(folder, config, plan, weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +20,10 @@ Progress = Callable[[int], None]
 """Called with the number of bytes just written."""
 
 
+Piece = tuple[str, bytes | memoryview]
+"""Some bytes of a file, and the tensor whose values they are; "" where they describe instead."""
+
+
 def write_safetensors(plan: Plan, path: Path, progress: Progress, metadata: dict[str, str]) -> None:
     """Write the plan's outputs as one safetensors file, flushed to disk.
 
@@ -27,14 +31,8 @@ def write_safetensors(plan: Plan, path: Path, progress: Progress, metadata: dict
         MindportError: the source changed while it was read.
         OSError: the disk is full, or the target cannot be written.
     """
-    header, _ = safetensors.make_header([(o.name, o.dtype, o.shape) for o in plan.outputs], metadata)
-    with path.open("wb") as file, Reader(plan) as reader:
-        file.write(header)
-        for output in plan.outputs:
-            for content in reader.content(output):
-                file.write(content)
-                progress(len(content))
-        _settle(file)
+    with Reader(plan) as reader:
+        _write(safetensors_pieces(plan, reader, metadata), path, progress)
 
 
 def write_ckpt(plan: Plan, path: Path, progress: Progress) -> None:
@@ -44,23 +42,40 @@ def write_ckpt(plan: Plan, path: Path, progress: Progress) -> None:
         MindportError: the source changed while it was read.
         OSError: the disk is full, or the target cannot be written.
     """
-    with path.open("wb") as file, Reader(plan) as reader:
-        for output in plan.outputs:
-            content = reader.content(output)
-            pending = memoryview(b"")
-            for head, _, length in ckpt.slices(output.name, output.dtype, output.shape):
-                file.write(head)
-                while length:
-                    pending = pending or memoryview(next(content))
-                    file.write(pending[:length])
-                    progress(min(length, len(pending)))
-                    length, pending = length - min(length, len(pending)), pending[length:]
-        _settle(file)
+    with Reader(plan) as reader:
+        _write(ckpt_pieces(plan, reader), path, progress)
 
 
-def _settle(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+def safetensors_pieces(plan: Plan, reader: Reader, metadata: dict[str, str]) -> Iterator[Piece]:
+    """Every byte of the plan's safetensors file, in order."""
+    header, _ = safetensors.make_header([(o.name, o.dtype, o.shape) for o in plan.outputs], metadata)
+    yield "", header
+    for output in plan.outputs:
+        for content in reader.content(output):
+            yield output.name, content
+
+
+def ckpt_pieces(plan: Plan, reader: Reader) -> Iterator[Piece]:
+    """Every byte of the plan's `.ckpt` file, in order."""
+    for output in plan.outputs:
+        content = reader.content(output)
+        pending = memoryview(b"")
+        for head, _, length in ckpt.slices(output.name, output.dtype, output.shape):
+            yield "", head
+            while length:
+                pending = pending or memoryview(next(content))
+                yield output.name, pending[:length]
+                length, pending = length - min(length, len(pending)), pending[length:]
+
+
+def _write(pieces: Iterable[Piece], path: Path, progress: Progress) -> None:
+    with path.open("wb") as file:
+        for tensor, content in pieces:
+            file.write(content)
+            if tensor:
+                progress(len(content))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class Reader:

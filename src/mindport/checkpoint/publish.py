@@ -12,8 +12,8 @@ from pathlib import Path
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
-OURS = ("ms_config.json", "migration.json", "config.json")
-"""Files of which every folder we write holds one: a converted model, a report, an exported model."""
+OURS = ("ms_config.json", "migration.json")
+"""Files of which every folder that may be replaced holds one: a converted model, a report."""
 
 
 @contextmanager
@@ -36,6 +36,7 @@ def publish(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     try:
         work.chmod(0o755)
         yield work
+        check_free(folder, overwrite=overwrite)  # something else may have been put there meanwhile
         _replace(work, folder)
     except OSError as error:
         raise _unwritable(folder, error) from error

@@ -8,8 +8,10 @@ import typer
 
 from mindport.cli.options import Format, Json, ModelOrConfig, OutputFolder, Overwrite, TargetName, To, WeightsFormat
 from mindport.cli.output import byte_progress, print_json
+from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
 from mindport.i18n import tr
+from mindport.records.formats import printable
 
 
 def command(
@@ -27,6 +29,7 @@ def command(
         done = convert(model, output, weights_format=weights_format.value, overwrite=overwrite, progress=progress)
     seconds = time.perf_counter() - started
     plan = done.plan
+    unhandled = unhandled_keys(done.config.model)
     if as_json:
         print_json(
             {
@@ -39,11 +42,15 @@ def command(
                 "nbytes": plan.bytes_out if plan else 0,
                 "skipped": plan.skipped if plan else {},
                 "tied_copies": sorted(plan.copies) if plan else [],
+                "unhandled": unhandled,
                 "seconds": seconds,
             }
         )
         return
     typer.echo(f"{done.folder / FILE_NAME}")
+    if unhandled:
+        keys = printable(", ".join(unhandled))
+        typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
     if plan and done.weights:
         typer.echo(
             tr(

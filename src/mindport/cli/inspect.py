@@ -10,7 +10,7 @@ import typer
 
 from mindport.cli.options import Json, ModelOrConfig
 from mindport.cli.output import finish, print_table
-from mindport.config.audit import UNHANDLED, Row, audit
+from mindport.config.audit import Row, audit, unhandled_keys
 from mindport.config.hf import read_hf_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -26,7 +26,7 @@ def command(
     described = read_hf_config(model)
     rows = audit(described)
     parameters = sum(prod(shape) for shape in slots_of(described.transformer).values())
-    unhandled = [row.key for row in rows if row.status == UNHANDLED]
+    unhandled = unhandled_keys(described)
     if not as_json:
         typer.echo(
             tr(

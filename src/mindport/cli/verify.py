@@ -34,7 +34,7 @@ def command(
     passed = all(d.passes(marks) for _, d in differences) and (text is None or text.equal)
     if not as_json:
         typer.echo(
-            tr("{count} tensors: every name, shape, dtype and value as in the file", count=ladder.loaded.tensors)
+            tr("{count} tensors: every name, shape, dtype and value as in the source", count=ladder.loaded.tensors)
         )
         print_table(
             ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict"),
@@ -70,7 +70,7 @@ def command(
         "passed": passed,
         "gate": marks,
         "tensors": ladder.loaded.tensors,
-        "weights_equal": True,  # a folder that does not load exactly has already been an error
+        "weights_equal": True,  # a folder that is not exactly the converted source has already been an error
         "parity": parity,
         "text": text,
         "embeddings": embeddings,

@@ -68,6 +68,11 @@ def audit(model: ModelConfig) -> list[Row]:
     return rows
 
 
+def unhandled_keys(model: ModelConfig) -> list[str]:
+    """Keys of the source config that no rule knows."""
+    return [key for key in model.hf if model.declaration.rule_for(key) is None]
+
+
 def _row(declaration: Architecture, key: str, value: Any, origin: str, values: Mapping[str, Any]) -> Row:
     rule = declaration.rule_for(key)
     if rule is None:

@@ -39,9 +39,14 @@ class InputEmbedding(nn.Cell):
         self.norm = norm(config) if config.embedding_layernorm else None
         self.dropout = nn.Dropout(p=config.embedding_dropout)
         self.compute_dtype = to_mindspore(config.compute_dtype)
+        self.padding_idx = config.embedding_padding_idx
 
     def construct(self, input_ids_BT: Tensor, position_ids_BT: Tensor, token_type_ids_BT: Any) -> Tensor:
         x_BTH = cast(self.word(input_ids_BT), self.compute_dtype)
+        if self.padding_idx is not None:
+            # As torch.nn.Embedding(padding_idx=...): the row is used, but not trained through the input.
+            real_BT1 = (input_ids_BT != self.padding_idx).expand_dims(-1)
+            x_BTH = ops.select(real_BT1, x_BTH, ops.stop_gradient(x_BTH))
         if self.token_type is not None:
             if token_type_ids_BT is None:
                 x_BTH = x_BTH + cast(self.token_type.weight[0], self.compute_dtype)

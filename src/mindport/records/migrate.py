@@ -14,11 +14,12 @@ from mindport.checkpoint.execute import Progress
 from mindport.checkpoint.plan import Plan
 from mindport.checkpoint.problems import collapse_names
 from mindport.checkpoint.publish import check_free, publish
-from mindport.config.audit import UNHANDLED, audit
+from mindport.config.audit import audit, unhandled_keys
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.records.report import write_report
+from mindport.schema import TransformerConfig
 from mindport.verify.alignment import Settings
 from mindport.verify.frameworks import installed
 from mindport.verify.gates import Gate
@@ -63,7 +64,7 @@ def migrate(
     stages = _Stages(announce)
     config, plan = plan_conversion(model)
     fields = tuple(audit(config.model))
-    unhandled = [row.key for row in fields if row.status == UNHANDLED]
+    unhandled = unhandled_keys(config.model)
     stages.done(
         "inspect",
         True,
@@ -93,7 +94,7 @@ def migrate(
         stages.done(
             "load check",
             True,
-            tr("{count} tensors: every name, shape, dtype and value as in the file", count=loaded.tensors),
+            tr("{count} tensors: every name, shape, dtype and value as in the source", count=loaded.tensors),
         )
         parity = {}
         for mode in MODES:
@@ -155,7 +156,7 @@ def migrate(
             alignment=alignment,
             stages=tuple(stages.finished),
             versions=_versions(),
-            remarks=tuple(_remarks(loaded.widened, unhandled)),
+            remarks=tuple(_remarks(loaded.widened, unhandled, config.model.transformer)),
         )
         write_report(migration, work)
         if not migration.passed:
@@ -218,7 +219,7 @@ def _versions() -> dict[str, str]:
     return {"mindport": __version__, **{name: metadata.version(name) for name in frameworks}}
 
 
-def _remarks(widened: bool, unhandled: list[str]) -> list[str]:
+def _remarks(widened: bool, unhandled: list[str], config: TransformerConfig) -> list[str]:
     remarks = [
         tr("Both sides computed in float32 on the CPU, with dropout off."),
         tr("What an NPU's own kernels compute, and whether a long run converges alike, was not part of this."),
@@ -227,4 +228,7 @@ def _remarks(widened: bool, unhandled: list[str]) -> list[str]:
         remarks.append(tr("The weights are stored in half precision and were widened, without loss, to be compared."))
     if unhandled:
         remarks.append(tr("These config keys are not known and were not used: {keys}.", keys=", ".join(unhandled)))
+    if (config.rope_scaling or {}).get("rope_type") == "dynamic":
+        length = config.max_position_embeddings
+        remarks.append(tr("Dynamic RoPE scaling acts beyond {length} positions, which were not run.", length=length))
     return remarks

@@ -77,6 +77,8 @@ class TransformerConfig:
     eos_token_id: int | list[int] | None = _doc("end of sequence; several are possible", None)
     pad_token_id: int | None = _doc("padding", None)
 
+    embedding_padding_idx: int | None = _doc("row of the word embedding that gets no gradient from the input", None)
+
     # --- precision -----------------------------------------------------------------------------------------
     params_dtype: str = _doc("dtype of the parameters: float32, float16 or bfloat16", "float32")
     compute_dtype: str = _doc("dtype of matrix products", "float32")

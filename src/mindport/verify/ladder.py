@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mindport.checkpoint.check import check_folder
 from mindport.config.native import read_native_config
 from mindport.schema import TransformerConfig
 from mindport.verify.alignment import Alignment, Settings
 from mindport.verify.batches import Batch, load_tokenizer, parity_batches
 from mindport.verify.compare import Difference, difference
 from mindport.verify.embeddings import SENTENCES, sentence_embeddings
-from mindport.verify.frameworks import require
+from mindport.verify.frameworks import installed, require
 from mindport.verify.objectives import objective_of, training_batches
 from mindport.verify.text import Text
 
@@ -30,10 +31,13 @@ class Ladder:
         folder: the converted folder.
 
     Raises:
-        MindportError: a framework is missing, or a folder does not load completely.
+        MindportError: a framework is missing, the folder is not what converting the model gives, or one of them does
+            not load completely.
     """
 
     def __init__(self, model: Path, folder: Path) -> None:
+        installed("torch", "transformers", "mindspore")
+        check_folder(model, folder)
         require("torch", "transformers", "mindspore")
         from mindport.models.folder import load_folder
         from mindport.verify.torch_model import load_torch_model
@@ -62,6 +66,8 @@ class Ladder:
         prompt = tokenizer(PROMPT)["input_ids"] if tokenizer else list(range(1, 17))
         prompt = [int(i) % self.config.vocab_size for i in prompt]
         tokens = min(tokens, self.config.max_position_embeddings - len(prompt))
+        if tokens < 1:
+            return None
         eos = self.config.eos_token_id
         stop = [] if eos is None else eos if isinstance(eos, list) else [eos]
         reference = torch_greedy(self._reference, prompt, tokens, stop)
