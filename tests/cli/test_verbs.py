@@ -526,15 +526,32 @@ def test_migrate_and_verify_as_json(tmp_path: Path) -> None:
     assert verified.code == 0
     assert verified.json["passed"] is True
     assert set(verified.json["parity"]) == {"graph", "pynative"}
-    # One value changed: the comparison has to notice, and say so with its exit code.
-    path = tmp_path / "out" / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 0x40
-    path.write_bytes(bytes(content))
-    lines = fresh("verify", folder, tmp_path / "out")
+    # Outputs that are a little off: the gate has to notice, and say so with the exit code.
+    off = (
+        "import mindport.verify.forward as f; right = f.mindspore_outputs; "
+        "f.mindspore_outputs = lambda *a: {name: value + 1e-3 for name, value in right(*a).items()}"
+    )
+    lines = fresh("verify", folder, tmp_path / "out", prelude=off)
     assert lines.code == 1
     assert "FAIL" in lines.out
     assert "error: The outputs differ by more than the strict gate allows." in lines.err
+    again = fresh("verify", folder, tmp_path / "out", "--json", prelude=off)
+    assert (again.code, again.json["passed"]) == (1, False)
+    assert "strict" in again.json["error"]["message"]
+    failed = fresh("migrate", folder, "-o", tmp_path / "other", "--steps", 2, prelude=off)
+    assert failed.code == 1
+    assert not (tmp_path / "other").exists()
+    assert {path.name for path in (tmp_path / "other-failed").iterdir()} == {
+        *("report.html", "MIGRATION.md", "migration.json"),
+    }
+    # One bit of a weight changed: no longer what the source converts to.
+    path = tmp_path / "out" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(bytes(content))
+    assert (
+        "model.safetensors differs from the source in final_norm.bias." in fresh("verify", folder, tmp_path / "out").err
+    )
 
 
 # --- in Chinese --------------------------------------------------------------------------------------------------
