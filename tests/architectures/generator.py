@@ -18,6 +18,7 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.common import EndOfSequence, Labels
 from mindport.architectures.rope import Rope
 from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
+from mindport.architectures.windows import FULL, SLIDING, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
 from mindport.schema import TransformerConfig
@@ -98,6 +99,9 @@ ROPE_SCALINGS: dict[str, dict[str, Any]] = {
 }
 """Name -> keys of one scaling; the kind is the word before a comma. The numbers are such that some frequencies of every
 head width in SHAPES lie where the scaling blends, so that each number shows."""
+
+_WINDOW = 9
+"""Keys a query sees in a windowed layer: far less than LENGTH."""
 
 _TRAINED_LENGTH = 24
 """Of the models whose scaling acts beyond it only: less than LENGTH."""
@@ -197,6 +201,26 @@ def _(rule: EndOfSequence) -> list[Axis]:
     return [Axis("eos", tuple(Choice(str(value), canonical={"eos_token_id": value}) for value in ([7, 3], 7, None)))]
 
 
+@axes_of.register
+def _(rule: Window) -> list[Axis]:
+    return [Axis("window", tuple(Choice(str(width), canonical={"window_size": width}) for width in (_WINDOW, None)))]
+
+
+@axes_of.register
+def _(rule: GatedWindow) -> list[Axis]:
+    mixed = [SLIDING, FULL]
+    assert len(mixed) == VALUES["num_layers"]
+    choices = (
+        Choice("mixed", canonical={"window_size": _WINDOW, "layer_types": mixed}),
+        Choice("all", canonical={"window_size": _WINDOW}),
+        Choice("off", canonical={"window_size": None}),
+        # The switch and the first layer that has a window, where no list says.
+        Choice("by layer", hf={"use_sliding_window": True, "sliding_window": _WINDOW, "max_window_layers": 1}),
+        Choice("gated off", hf={"use_sliding_window": False, "sliding_window": _WINDOW, "max_window_layers": 1}),
+    )
+    return [Axis("window", choices)]
+
+
 @axes_of.register(Only)
 @axes_of.register(Ignored)
 @axes_of.register(Labels)
@@ -223,7 +247,11 @@ def axes(model_type: str) -> tuple[Axis, ...]:
     nullable = (
         rule.key
         for rule in declaration.rules
-        if isinstance(rule, Field) and rule.layer != RUNTIME and (rule.derive or rule.nullable)
+        if isinstance(rule, Field)
+        and rule.layer != RUNTIME
+        and (rule.derive or rule.nullable)
+        # A key that the config class does not have is not derived there, but taken as null.
+        and rule.key in class_defaults(model_type)
     )
     null = (Choice("nothing"), *(Choice(key, hf={key: None}) for key in nullable))
     found = [Axis("class", tuple(classes)), Axis("shapes", shapes), Axis("null", null)]

@@ -189,6 +189,7 @@ WORDS = {
     "activation_func": tuple(ACTIVATIONS),
     "head_activation": tuple(ACTIVATIONS),
     "position_embedding_type": ("rope", "learned_absolute", "none"),
+    "qk_layernorm": ("none", "head"),
 }
 """Fields that hold a word -> the words."""
 
@@ -234,6 +235,8 @@ def _other_values(name: str, value: Any) -> list[Any]:
         return _other_scalings(value)
     if name in WORDS:
         return [word for word in WORDS[name] if word != value]
+    if name == "layer_types" and value is not None:
+        return [value[::-1], None]
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, float):

@@ -403,7 +403,7 @@ def test_a_config_without_model_type(model_type: Any) -> None:
 def test_classes_that_are_not_declared(named: Any) -> None:
     with pytest.raises(MindportError, match="of llama is not supported") as error:
         from_hf({**LLAMA, "architectures": named if isinstance(named, list) else [named]})
-    assert error.value.fix == "Supported classes: LlamaForCausalLM, LLaMAForCausalLM, LlamaModel."
+    assert error.value.fix == "Supported classes: LlamaForCausalLM, LlamaModel, LLaMAForCausalLM."
 
 
 @pytest.mark.parametrize("named", [None, [], ""])

@@ -8,6 +8,7 @@ from mindspore import Tensor, nn, ops
 
 from mindport.models.dtypes import cast, to_mindspore
 from mindport.models.linear import Linear
+from mindport.models.norms import norm
 from mindport.models.rope import rotate
 from mindport.schema import TransformerConfig
 
@@ -34,6 +35,9 @@ class Attention(nn.Cell):
         self.k = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.v = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.o = Linear(q_width, hidden, bias=config.add_attention_output_bias, **dtypes)
+        normed = config.qk_layernorm == "head"
+        self.q_norm = norm(config, self.head_width) if normed else None
+        self.k_norm = norm(config, self.head_width) if normed else None
         self.scale = config.softmax_scale
         if config.scale_attention_by_inverse_layer_idx:
             self.scale = self.scale / (layer + 1)
@@ -48,6 +52,8 @@ class Attention(nn.Cell):
         q_BTND = self.q(x_BTH).reshape(B, T, N, D)
         k_BTGD = self.k(x_BTH).reshape(B, T, G, D)
         v_BTGD = self.v(x_BTH).reshape(B, T, G, D)
+        if self.q_norm is not None and self.k_norm is not None:
+            q_BTND, k_BTGD = self.q_norm(q_BTND), self.k_norm(k_BTGD)
         if cos is not None:
             q_BTND = rotate(q_BTND, cos, sin)
             k_BTGD = rotate(k_BTGD, cos, sin)

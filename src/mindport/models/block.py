@@ -32,6 +32,9 @@ class Block(nn.Cell):
         self.mlp_norm = norm(config)
         self.mlp = MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)
+        self.windowed = config.window_size is not None and (
+            config.layer_types is None or config.layer_types[layer] == "sliding_attention"
+        )
         self.norm_first = config.norm_placement == "pre"
 
     def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:

@@ -12,7 +12,7 @@ from mindspore import ops
 _MASKED_HALF, _MASKED = -3.0e4, -1.0e38
 
 
-def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any) -> Any:
+def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any, window: int | None = None) -> Any:
     """What is added to the attention scores (B, N, T, S).
 
     Args:
@@ -20,6 +20,7 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any)
         length: T = S, positions in the sequence.
         causal: whether a position sees only itself and earlier ones.
         dtype: of the softmax.
+        window: keys a causal position sees at most, itself included; None = all earlier ones.
 
     Returns:
         (B or 1, 1, T or 1, S) of 0 and a large negative value, or None where everything is visible.
@@ -27,7 +28,11 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any)
     visible = None
     if causal:
         position = ops.arange(length)
-        visible = (position.expand_dims(-1) >= position).reshape(1, 1, length, length)
+        distance = position.expand_dims(-1) - position
+        visible = distance >= 0
+        if window is not None:
+            visible = ops.logical_and(visible, distance < window)
+        visible = visible.reshape(1, 1, length, length)
     if attention_mask_BS is not None:
         real_B11S = (attention_mask_BS != 0).expand_dims(1).expand_dims(1)
         visible = real_B11S if visible is None else ops.logical_and(visible, real_B11S)

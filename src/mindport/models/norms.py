@@ -50,8 +50,8 @@ class LayerNorm(nn.Cell):
 _KINDS: dict[str, type[nn.Cell]] = {"RMSNorm": RMSNorm, "LayerNorm": LayerNorm}
 
 
-def norm(config: TransformerConfig) -> nn.Cell:
-    """A norm of the residual stream, of the kind the configuration names.
+def norm(config: TransformerConfig, width: int | None = None) -> nn.Cell:
+    """A norm of the kind the configuration names, over `width` (the residual stream's where not given).
 
     Raises:
         MindportError: an unknown `normalization`.
@@ -62,7 +62,7 @@ def norm(config: TransformerConfig) -> nn.Cell:
             tr("Known norms: {known}.", known=", ".join(_KINDS)),
         )
     return _KINDS[config.normalization](
-        config.hidden_size,
+        width or config.hidden_size,
         config.layernorm_epsilon,
         params_dtype=to_mindspore(config.params_dtype),
         compute_dtype=to_mindspore(config.layernorm_compute_dtype),

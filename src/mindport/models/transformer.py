@@ -57,6 +57,7 @@ class Transformer(nn.Cell):
             else None
         )
         self.head = head(config)
+        self.window = config.window_size
         self.causal = config.attention_mask_type == "causal"
         self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
 
@@ -84,14 +85,17 @@ class Transformer(nn.Cell):
         if position_ids_BT is None:
             position_ids_BT = ops.arange(length).expand_dims(0)
         x_BTH = self.embedding(input_ids_BT, position_ids_BT, token_type_ids_BT)
-        mask = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype)
+        full = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype)
+        windowed = full
+        if self.window is not None:
+            windowed = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype, self.window)
         cos, sin = None, None
         if self.rotary is not None:
             cos, sin = self.rotary(position_ids_BT)
 
         hidden_states: tuple[Tensor, ...] = (x_BTH,)
         for block in self.layer:
-            x_BTH = block(x_BTH, mask, cos, sin)
+            x_BTH = block(x_BTH, windowed if block.windowed else full, cos, sin)
             if self.keep_hidden_states:
                 hidden_states = (*hidden_states, x_BTH)
         if self.final_norm is not None:

@@ -39,10 +39,10 @@ def _linear(name: str, shape: str, when: Condition, bias: Condition) -> Iterator
     yield Slot(f"{name}.bias", shape.split(",")[0], lambda c: when(c) and bias(c))
 
 
-def _norm(name: str, when: Condition = _always) -> Iterator[Slot]:
+def _norm(name: str, when: Condition = _always, width: str = "hidden_size") -> Iterator[Slot]:
     """A norm: weight, and bias for LayerNorm."""
-    yield Slot(f"{name}.weight", "hidden_size", when)
-    yield Slot(f"{name}.bias", "hidden_size", lambda c: when(c) and c.normalization == "LayerNorm")
+    yield Slot(f"{name}.weight", width, when)
+    yield Slot(f"{name}.bias", width, lambda c: when(c) and c.normalization == "LayerNorm")
 
 
 def _head(*kinds: str) -> Condition:
@@ -67,6 +67,8 @@ SLOTS: tuple[Slot, ...] = (
     *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", _always, _QKV_BIAS),
     *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _always, _QKV_BIAS),
     *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _always, _QKV_BIAS),
+    *_norm("layer.{L}.attention.q_norm", lambda c: c.qk_layernorm == "head", "kv_channels"),
+    *_norm("layer.{L}.attention.k_norm", lambda c: c.qk_layernorm == "head", "kv_channels"),
     *_linear("layer.{L}.attention.o", f"hidden_size, {_QUERY}", _always, lambda c: c.add_attention_output_bias),
     *_norm("layer.{L}.mlp_norm"),
     *_linear("layer.{L}.mlp.gate", "ffn_hidden_size, hidden_size", lambda c: c.gated_linear_unit, _MLP_BIAS),

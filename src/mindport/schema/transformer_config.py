@@ -53,6 +53,15 @@ class TransformerConfig:
     softmax_scale: float = _doc("factor on q @ k^T, usually kv_channels ** -0.5", required=True)
     scale_attention_by_inverse_layer_idx: bool = _doc("also divide by (layer index + 1), as GPT-2 can", False)
 
+    window_size: int | None = _doc("keys a query sees in a windowed layer, itself included; None = no windows", None)
+    layer_types: list[str] | None = _doc(
+        "'full_attention' or 'sliding_attention', per layer; None = all full without a window, all sliding with one",
+        None,
+    )
+    qk_layernorm: str = _doc(
+        "norm of queries and keys before RoPE: 'none', or 'head' (one weight per head width)", "none"
+    )
+
     # --- positions -----------------------------------------------------------------------------------------
     position_embedding_type: str = _doc("'rope', 'learned_absolute' or 'none'", "rope")
     rotary_base: float = _doc("RoPE theta", 10000.0)
