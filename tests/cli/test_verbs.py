@@ -554,6 +554,15 @@ def test_migrate_and_verify_as_json(tmp_path: Path) -> None:
     )
 
 
+def test_being_ended_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    prelude = (
+        "import os, signal, time, mindport.checkpoint.convert as c; "
+        "c.check_copies = lambda plan: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(9))"
+    )
+    assert fresh("convert", model, "-o", tmp_path / "out", prelude=prelude).code == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 # --- in Chinese --------------------------------------------------------------------------------------------------
 
 

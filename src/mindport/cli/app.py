@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 
 import typer
@@ -46,6 +47,8 @@ def _options(
 
 def main() -> None:
     """Entry point. Exit status: 0 all is well, 1 something is not (one sentence says what), 2 wrong usage."""
+    # A request to end unwinds the stack, so that half-written folders are removed. MindSpore answers Ctrl-C with one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file name or a value may not fit the terminal's encoding
     try:
