@@ -5,7 +5,6 @@ The mapping is written out here, apart from the declarations, so that the native
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,6 @@ import numpy as np
 import pytest
 
 from mindport.schema import TransformerConfig
-
-# Waiting threads of either framework otherwise spin and take the cores from each other.
-os.environ.setdefault("MS_DEV_HOST_BLOCKING_RUN", "1")
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
-
-# Waiting threads of either framework otherwise spin and take the cores from each other.
-os.environ.setdefault("MS_DEV_HOST_BLOCKING_RUN", "1")
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 torch = pytest.importorskip("torch")
 ms = pytest.importorskip("mindspore")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from mindport.checkpoint.convert import METADATA, WEIGHTS, plan_conversion
+from mindport.checkpoint.convert import METADATA, plan_conversion, weights_file
 from mindport.checkpoint.execute import Reader, ckpt_pieces, safetensors_pieces
 from mindport.checkpoint.plan import Plan
 from mindport.config.native import FILE_NAME, read_native_config
@@ -25,12 +25,7 @@ def check_folder(model: Path, folder: Path) -> None:
     if not model.is_dir():
         raise MindportError(tr("{path} is not a folder.", path=model), tr("Give the Hugging Face model folder."))
     found = read_native_config(folder)
-    kind = next((kind for kind, name in WEIGHTS.items() if (folder / name).is_file()), None)
-    if kind is None:
-        raise MindportError(
-            tr("{folder} holds no converted weights.", folder=folder),
-            tr("Run `mindport convert` on the model folder first."),
-        )
+    kind, weights = weights_file(folder)
     wanted, plan = plan_conversion(model)
     differing = [
         field.name
@@ -44,7 +39,7 @@ def check_folder(model: Path, folder: Path) -> None:
             tr("{path} differs from the source in: {fields}.", path=folder / FILE_NAME, fields=", ".join(differing)),
             tr("Convert the model again, or compare it with the source it was made from."),
         )
-    _check_weights(plan, folder / WEIGHTS[kind], kind)
+    _check_weights(plan, weights, kind)
 
 
 def _check_weights(plan: Plan, path: Path, kind: str) -> None:

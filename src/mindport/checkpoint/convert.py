@@ -70,6 +70,21 @@ class Conversion:
     weights: Path | None
 
 
+def weights_file(folder: Path) -> tuple[str, Path]:
+    """Format and path of a converted folder's weights.
+
+    Raises:
+        MindportError: there are none.
+    """
+    for kind, name in WEIGHTS.items():
+        if (folder / name).is_file():
+            return kind, folder / name
+    raise MindportError(
+        tr("{folder} holds no converted weights.", folder=folder),
+        tr("Run `mindport convert` on the model folder first."),
+    )
+
+
 def _no_progress(_: int) -> None:
     pass
 

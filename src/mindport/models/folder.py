@@ -10,7 +10,7 @@ import mindspore as ms
 import numpy as np
 
 from mindport.checkpoint import safetensors
-from mindport.checkpoint.convert import WEIGHTS
+from mindport.checkpoint.convert import weights_file
 from mindport.config.native import NativeConfig, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -64,17 +64,11 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
 
 
 def _read(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
-    path = folder / WEIGHTS["safetensors"]
-    if path.is_file():
+    kind, path = weights_file(folder)
+    if kind == "safetensors":
         for entry in safetensors.read_header(path).values():
             yield entry.name, entry.read()
         return
-    path = folder / WEIGHTS["ckpt"]
-    if not path.is_file():
-        raise MindportError(
-            tr("{folder} holds no converted weights.", folder=folder),
-            tr("Run `mindport convert` on the model folder first."),
-        )
     try:
         parameters = ms.load_checkpoint(str(path))
     except (ValueError, RuntimeError) as error:
