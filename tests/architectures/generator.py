@@ -25,8 +25,10 @@ from mindport.schema import TransformerConfig
 
 Values = Mapping[str, Any]
 
-LENGTH = 40
+LENGTH = 66
 """Tokens of a test sequence."""
+
+_EXPERTS = {"num_moe_experts": 5, "moe_router_topk": 2, "moe_ffn_hidden_size": 28}
 
 SHAPES: dict[str, dict[str, int]] = {
     "odd": {
@@ -37,6 +39,7 @@ SHAPES: dict[str, dict[str, int]] = {
         "kv_channels": 20,
         "ffn_hidden_size": 112,
         "max_position_embeddings": 77,
+        **_EXPERTS,
     },
     # Everything that can be square is: wrong transpositions and swaps then fit.
     "square": {
@@ -47,6 +50,8 @@ SHAPES: dict[str, dict[str, int]] = {
         "kv_channels": 12,
         "ffn_hidden_size": 48,
         "max_position_embeddings": 67,
+        **_EXPERTS,
+        "moe_ffn_hidden_size": 48,
     },
     "one-group": {
         "vocab_size": 97,
@@ -55,7 +60,10 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_query_groups": 1,
         "kv_channels": 16,
         "ffn_hidden_size": 56,
-        "max_position_embeddings": 53,
+        "max_position_embeddings": 71,
+        **_EXPERTS,
+        "num_moe_experts": 3,
+        "moe_router_topk": 1,
     },
 }
 
@@ -65,6 +73,9 @@ VALUES: dict[str, Any] = {
     "num_labels": 5,
     "layernorm_epsilon": 1e-3,  # large enough for a wrong one to show
     "rotary_base": 5000.0,
+    "rotary_percent": 0.5,
+    "moe_router_topk_scaling_factor": 1.7,
+    "moe_aux_loss_coeff": 0.07,
     "hidden_dropout": 0.11,
     "attention_dropout": 0.13,
     "embedding_dropout": 0.17,

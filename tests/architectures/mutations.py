@@ -17,6 +17,7 @@ import numpy as np
 from mindport.architectures.naming import tensor_map
 from mindport.config.hf import ModelConfig, with_defaults
 from mindport.layout import Fuse, Stored, Transpose
+from mindport.models import words
 from mindport.models.activations import ACTIVATIONS
 from mindport.models.initialise import is_norm
 from mindport.schema import TransformerConfig, slots_of
@@ -179,18 +180,12 @@ INERT = {
     "softmax_compute_dtype": "precision, not the function",
     "rotary_dtype": "precision, not the function",
     "head": "decides which outputs there are",
+    "moe_aux_loss_coeff": "training only",
+    "mtp_num_layers": "carried along, not computed",
 }
 """Fields that do not change what an evaluation computes -> why."""
 
-WORDS = {
-    "attention_mask_type": ("causal", "bidirectional"),
-    "normalization": ("RMSNorm", "LayerNorm"),
-    "norm_placement": ("pre", "post"),
-    "activation_func": tuple(ACTIVATIONS),
-    "head_activation": tuple(ACTIVATIONS),
-    "position_embedding_type": ("rope", "learned_absolute", "none"),
-    "qk_layernorm": ("none", "head"),
-}
+WORDS = {**words.WORDS, "activation_func": tuple(ACTIVATIONS), "head_activation": tuple(ACTIVATIONS)}
 """Fields that hold a word -> the words."""
 
 FACTORS = {"layernorm_epsilon": 10.0}
@@ -235,12 +230,14 @@ def _other_values(name: str, value: Any) -> list[Any]:
         return _other_scalings(value)
     if name in WORDS:
         return [word for word in WORDS[name] if word != value]
-    if name == "layer_types" and value is not None:
-        return [value[::-1], None]
+    if isinstance(value, list):
+        return [other for other in (value[::-1], None) if other != value]
+    if name == "rotary_percent":
+        return [0.5 if value == 1.0 else 1.0]
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, float):
-        return [value * FACTORS.get(name, 1.5)]
+        return [value * FACTORS.get(name, 1.5) if value else 1.0]
     if isinstance(value, int):
         return [other for other in (value - 1, value + 1, value * 2) if other >= 0 and other != value]
     if value is None:
@@ -291,8 +288,47 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",
         "only a table of positions and dynamic RoPE scaling read it",
     ),
-    "rotary_base": (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
-    "rope_scaling": (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
+    **dict.fromkeys(
+        ("rotary_base", "rope_scaling", "rotary_percent", "rotary_interleaved"),
+        (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
+    ),
+    "ffn_hidden_size": (
+        lambda c: not all(c.has_experts(layer) for layer in range(c.num_layers)),
+        "only layers without experts read it",
+    ),
+    "sliding_rotary_base": (lambda c: c.window_size is not None, "only windowed layers read it"),
+    "add_norm_bias": (lambda c: c.normalization == "LayerNorm", "only LayerNorm reads it"),
+    **dict.fromkeys(
+        ("activation_func_clamp_value", "glu_linear_offset"),
+        (lambda c: c.gated_linear_unit, "only gated MLPs read it"),
+    ),
+    **dict.fromkeys(
+        ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim", "latent_layernorm_epsilon"),
+        (lambda c: c.multi_latent_attention, "only latent attention reads it"),
+    ),
+    **dict.fromkeys(
+        (
+            "moe_layer_freq",
+            "moe_router_topk",
+            "moe_ffn_hidden_size",
+            "moe_shared_expert_intermediate_size",
+            "moe_router_score_function",
+            "moe_router_topk_scaling_factor",
+            "moe_router_num_groups",
+            "moe_router_group_topk",
+            "moe_router_enable_expert_bias",
+            "add_router_bias",
+        ),
+        (lambda c: c.num_moe_experts > 0, "only experts read it"),
+    ),
+    "moe_router_pre_softmax": (
+        lambda c: c.num_moe_experts > 0 and c.moe_router_score_function == "softmax" and not c.norm_topk_prob,
+        "only softmax scores that are not divided by their sum tell it",
+    ),
+    "norm_topk_prob": (
+        lambda c: c.num_moe_experts > 0 and (c.moe_router_score_function == "sigmoid" or c.moe_router_pre_softmax),
+        "a softmax over the chosen experts has the sum 1 already",
+    ),
 }
 """Fields that some models do not read: which do, and the reason in words."""
 
@@ -314,6 +350,6 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     if name in ("activation_func", "head_activation"):
         before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
         return "two names of one activation" if before is after else None
-    if name.startswith("add_") and mutation.weights and all(slot.endswith(".bias") for slot in mutation.weights):
+    if mutation.weights and all(slot.endswith((".bias", ".score_correction")) for slot in mutation.weights):
         return "a bias that a file lacks is zero here, and adds nothing (a conversion refuses the file)"
     return None

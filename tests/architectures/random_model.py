@@ -18,7 +18,9 @@ from mindport.checkpoint.convert import Conversion, convert
 from mindport.checkpoint.match import spelling_of
 from mindport.config.hf import from_hf
 from mindport.config.json_file import read_json_object
-from mindport.schema import TransformerConfig
+from mindport.schema import TransformerConfig, slots_of
+from mindport.targets import NATIVE
+from mindport.targets.native import is_carried
 from mindport.verify.batches import Batch
 from mindport.verify.compare import Difference
 from mindport.verify.forward import forward_parity
@@ -73,7 +75,7 @@ class Prepared:
     @cached_property
     def slots(self) -> Arrays:
         """The slots of the converted file."""
-        return read_tensors(self.native)
+        return to_slots(self.variant.config, read_tensors(self.native))
 
     @cached_property
     def batches(self) -> list[TypedBatch]:
@@ -107,8 +109,54 @@ def build(variant: Variant) -> Any:
     config = transformers.AutoConfig.for_model(variant.model_type, **keys)
     config._attn_implementation = "eager"
     model = getattr(transformers, variant.hf_class)(config).eval()
-    randomise(model, zlib.crc32(str(variant).encode()))
+    seed = zlib.crc32(str(variant).encode())
+    randomise(model, seed)
+    while not routes_clearly(model, make_batches(variant.config)):
+        seed += 1
+        randomise(model, seed)
     return model
+
+
+MARGIN = 2e-4
+"""What the input of a router may be off, relatively, without another choice of experts."""
+
+
+def routes_clearly(model: Any, batches: Sequence[TypedBatch]) -> bool:
+    """Whether every token's experts stay the same when each router's input is a little off.
+
+    Two experts that score all but alike would be chosen by the last bit of a sum, which no two frameworks share.
+    """
+    import torch
+
+    routers = [module for name, module in model.named_modules() if type(module).__name__.endswith("Router")]
+    if not routers:
+        return True
+    generator = torch.Generator().manual_seed(0)
+    seen: list[Any] = []
+
+    def disturb(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        x, *rest = inputs
+        return (x + MARGIN * x.norm(dim=-1, keepdim=True) * unit(torch.randn(x.shape, generator=generator)), *rest)
+
+    def unit(x: Any) -> Any:
+        return x / x.norm(dim=-1, keepdim=True)
+
+    def note(_: Any, __: Any, outputs: tuple[Any, ...]) -> None:
+        seen.append(outputs[2].sort(-1).values)
+
+    hooks = [router.register_forward_hook(note) for router in routers]
+    for batch in batches:
+        run_torch(model, batch)
+    wanted, clear = list(seen), True
+    hooks += [router.register_forward_pre_hook(disturb) for router in routers]
+    for _ in range(3):
+        seen.clear()
+        for batch in batches:
+            run_torch(model, batch)
+        clear = clear and all(torch.equal(a, b) for a, b in zip(seen, wanted, strict=True))
+    for hook in hooks:
+        hook.remove()
+    return clear
 
 
 def randomise(model: Any, seed: int) -> None:
@@ -204,6 +252,30 @@ def run_native(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:
     output = network(**{name: ms.Tensor(array) for name, array in batch.inputs.items()})
     named = {name: getattr(output, name) for name in ("logits", "last_hidden_state", "pooler_output")}
     return {name: value.asnumpy() for name, value in named.items() if value is not None}
+
+
+def to_slots(config: TransformerConfig, parameters: Arrays) -> Arrays:
+    """The slots that the parameters of the native target hold."""
+    shapes = slots_of(config)
+    return {
+        slot: np.ascontiguousarray(array)
+        for name, stored in NATIVE.parameters(config).items()
+        for slot, array in zip(
+            stored.parts, stored.split(parameters[name], [shapes[part] for part in stored.parts]), strict=True
+        )
+    }
+
+
+def to_parameters(config: TransformerConfig, slots: Arrays) -> Arrays:
+    """The parameters of the native target, from its slots."""
+    return {
+        name: stored.join([slots[part] for part in stored.parts]) for name, stored in NATIVE.parameters(config).items()
+    }
+
+
+def computed(config: TransformerConfig, slots: Arrays) -> Arrays:
+    """Those of the parameters that the native network has."""
+    return {name: array for name, array in to_parameters(config, slots).items() if not is_carried(name)}
 
 
 def read_tensors(folder: Path) -> Arrays:

@@ -6,6 +6,7 @@ import string
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import numpy as np
 import pytest
 
 from mindport.architectures import architecture, model_types, rope
-from mindport.architectures.naming import Spelling, spellings, tensor_map
+from mindport.architectures.naming import spellings, tensor_map
 from mindport.architectures.vocabulary import Field, Ignored
 from mindport.config.audit import UNHANDLED, audit
 from mindport.config.hf import from_hf, with_defaults
 from mindport.layout import Stored
-from mindport.schema import slots_of
+from mindport.schema import TransformerConfig, indices, slots_of
+from mindport.schema.slots import INDICES
 from mindport.targets import NATIVE
+from mindport.targets.native import STACKED
 from mindport.verify.forward import forward_parity
 from mindport.verify.gates import STRICT
 
@@ -42,14 +45,20 @@ def placeholders(template: str) -> set[str]:
 @each_architecture
 def test_templates(model_type: str) -> None:
     declaration = architecture(model_type)
-    for template, made_of in declaration.tensors.items():
+    known = {"base", "p", "T", *INDICES}
+    for template, made_of in (
+        item for table in (declaration.tensors, *declaration.alternatives) for item in table.items()
+    ):
         names = placeholders(template)
-        assert names <= {"base", "L", "p"}, template
+        assert names <= known, template
+        own = {"M" if name == "T" else name for name in names - {"base"}}
         for part in (made_of,) if isinstance(made_of, str) else made_of.parts:
-            assert placeholders(part) == names - {"base"}, (template, part)
+            assert placeholders(part) >= own, (template, part)
+            # What a layer has many of may lie in one tensor.
+            assert placeholders(part) - own <= (set() if isinstance(made_of, str) else set(STACKED)), (template, part)
     listed = [declaration.unused, declaration.tied, *(c.unused for c in declaration.classes.values())]
     for template in (template for names in listed for template in names):
-        assert placeholders(template) <= {"base", "L", "p"}, template
+        assert placeholders(template) <= known, template
 
 
 @each_architecture
@@ -65,6 +74,15 @@ def test_spellings_change_names(model_type: str) -> None:
     assert len(set(everything.values())) == len(everything)
 
 
+def filled(template: str, base: str, config: TransformerConfig) -> set[str]:
+    """Names that a template stands for."""
+    return {
+        template.format(base=base, **index, T=config.num_layers, p=p)
+        for index in indices(template, config)
+        for p in ("weight", "bias")
+    }
+
+
 @each_architecture
 def test_every_tensor_is_used(model_type: str) -> None:
     """Each declared tensor is part of some test model, and so is each slot that a copy repeats."""
@@ -72,11 +90,11 @@ def test_every_tensor_is_used(model_type: str) -> None:
     usual = next(spellings(declaration))
     used, slots = set(), set()
     for variant in variants(model_type):
-        used |= set(tensor_map(declaration, variant.config, usual))
+        for table in range(1 + len(declaration.alternatives)):
+            used |= set(tensor_map(declaration, variant.config, replace(usual, table=table)))
         slots |= set(slots_of(variant.config))
-    for template in declaration.tensors:
-        filled = {template.format(base=usual.base, L=0, p=p) for p in ("weight", "bias")}
-        assert filled & used, template
+    for template in (template for table in (declaration.tensors, *declaration.alternatives) for template in table):
+        assert any(filled(template, usual.base, variant.config) & used for variant in variants(model_type)), template
     assert set(declaration.tied.values()) <= slots
 
 
@@ -88,8 +106,8 @@ def test_every_slot_is_filled_once(variant: Variant) -> None:
     def parts(tensors: dict[str, Stored]) -> Counter[str]:
         return Counter(part for stored in tensors.values() for part in stored.parts)
 
-    for base in declaration.bases:
-        assert parts(tensor_map(declaration, variant.config, Spelling(base))) == wanted
+    for spelling in spellings(declaration):
+        assert parts(tensor_map(declaration, variant.config, spelling)) == wanted
     assert parts(NATIVE.parameters(variant.config)) == wanted
 
 

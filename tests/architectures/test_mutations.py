@@ -29,7 +29,7 @@ from mindport.verify.forward import forward_parity
 from mindport.verify.gates import STRICT
 
 from .mutations import Mutation, config_mutations, weight_mutations, why_invisible
-from .random_model import Prepared, read_config, read_tensors, run_native, write_tensors
+from .random_model import Prepared, computed, read_config, read_tensors, run_native, to_parameters, write_tensors
 
 
 def noticed(model: Prepared, network: Any) -> bool:
@@ -43,14 +43,14 @@ def noticed(model: Prepared, network: Any) -> bool:
 
 def weights_noticed(model: Prepared, set_mode: Callable[[str], None]) -> Iterator[tuple[Mutation, bool]]:
     set_mode("graph")  # compiled once: its weights are arguments
-    network = model.network
+    network, config = model.network, model.variant.config
     assert not noticed(model, network)
     try:
         for mutation in weight_mutations(model):
-            load_parameters(network, {**model.slots, **mutation.weights}.items())
+            load_parameters(network, computed(config, {**model.slots, **mutation.weights}).items())
             yield mutation, noticed(model, network)
     finally:
-        load_parameters(network, model.slots.items())
+        load_parameters(network, computed(config, model.slots).items())
     assert not noticed(model, network)
 
 
@@ -63,8 +63,8 @@ def configs_noticed(model: Prepared, set_mode: Callable[[str], None]) -> Iterato
         except MindportError:
             yield mutation, True
             continue
-        arrays = {**model.slots, **mutation.weights}
-        load_parameters(network, ((slot, arrays[slot]) for slot in slots_of(mutation.config)))
+        arrays = computed(mutation.config, {**model.slots, **mutation.weights})
+        load_parameters(network, arrays.items())
         yield mutation, noticed(model, network)
 
 
@@ -74,7 +74,7 @@ def noticed_otherwise(model: Prepared, mutation: Mutation, folder: Path) -> bool
         return mutation.config != model.variant.config
     folder.mkdir()
     write_native_config(folder, model.conversion.config)
-    write_tensors(folder, {**model.slots, **mutation.weights})
+    write_tensors(folder, to_parameters(model.variant.config, {**model.slots, **mutation.weights}))
     export(folder, folder / "again")
     found, source = read_tensors(folder / "again"), model.tensors
     return any(not np.array_equal(found[name], source[name]) for name in found)

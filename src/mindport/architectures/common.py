@@ -28,7 +28,7 @@ QKV = tuple(f"layer.{{L}}.attention.{part}.{{p}}" for part in "qkv")
 ACTIVATION_NAMES = tuple(ACTIVATIONS)
 
 
-def size(key: str, to: str, minimum: int = 1, **more: Any) -> Field:
+def size(key: str, to: str | tuple[str, ...], minimum: int = 1, **more: Any) -> Field:
     """A dimension: a positive integer."""
     return Field(key, to, int, minimum=minimum, **more)
 

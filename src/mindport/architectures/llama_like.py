@@ -48,7 +48,7 @@ def rules(*instead: Rule) -> tuple[Rule, ...]:
 
 BASES = ("model.", "")
 
-TENSORS = {
+WITHOUT_MLP = {
     "{base}embed_tokens.weight": "embedding.word.weight",
     "{base}layers.{L}.input_layernorm.{p}": "layer.{L}.attention_norm.{p}",
     "{base}layers.{L}.self_attn.q_proj.{p}": "layer.{L}.attention.q.{p}",
@@ -56,12 +56,17 @@ TENSORS = {
     "{base}layers.{L}.self_attn.v_proj.{p}": "layer.{L}.attention.v.{p}",
     "{base}layers.{L}.self_attn.o_proj.{p}": "layer.{L}.attention.o.{p}",
     "{base}layers.{L}.post_attention_layernorm.{p}": "layer.{L}.mlp_norm.{p}",
-    "{base}layers.{L}.mlp.gate_proj.{p}": "layer.{L}.mlp.gate.{p}",
-    "{base}layers.{L}.mlp.up_proj.{p}": "layer.{L}.mlp.up.{p}",
-    "{base}layers.{L}.mlp.down_proj.{p}": "layer.{L}.mlp.down.{p}",
     "{base}norm.{p}": "final_norm.{p}",
     "lm_head.weight": "head.output.weight",
 }
+
+MLP = {
+    "{base}layers.{L}.mlp.gate_proj.{p}": "layer.{L}.mlp.gate.{p}",
+    "{base}layers.{L}.mlp.up_proj.{p}": "layer.{L}.mlp.up.{p}",
+    "{base}layers.{L}.mlp.down_proj.{p}": "layer.{L}.mlp.down.{p}",
+}
+
+TENSORS = {**WITHOUT_MLP, **MLP}
 
 QK_NORM = {
     "{base}layers.{L}.self_attn.q_norm.{p}": "layer.{L}.attention.q_norm.{p}",

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from mindport.architectures.vocabulary import Architecture, HFClass
 from mindport.layout import Stored, TensorMap
-from mindport.schema import TransformerConfig, slots_of
+from mindport.schema import TransformerConfig, indices, slots_of
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """How one checkpoint writes the declared names: the bare model's prefix, and replacements used throughout."""
+    """How one checkpoint writes the declared names.
+
+    Args:
+        base: the bare model's prefix.
+        replacements: (declared, written) parts of names, used throughout.
+        table: which of the architecture's tables of tensors; 0 is `tensors`, the rest `alternatives`.
+    """
 
     base: str
     replacements: tuple[tuple[str, str], ...] = ()
+    table: int = 0
 
     def write(self, name: str) -> str:
         for declared, written in self.replacements:
@@ -26,8 +34,19 @@ class Spelling:
 
 def spellings(architecture: Architecture) -> Iterator[Spelling]:
     """Every declared spelling, the one transformers writes first."""
-    for replacements, base in product(architecture.spellings, architecture.bases):
-        yield Spelling(base, replacements)
+    tables = range(1 + len(architecture.alternatives))
+    for table, replacements, base in product(tables, architecture.spellings, architecture.bases):
+        yield Spelling(base, replacements, table)
+
+
+def tensors_of(architecture: Architecture, table: int) -> Mapping[str, str | Stored]:
+    """Tensor template -> what it is made of, in one of the tables that files of an architecture follow."""
+    if table == 0:
+        return architecture.tensors
+    instead = architecture.alternatives[table - 1]
+    made = {part for stored in instead.values() for part in _pattern(stored).parts}
+    kept = {name: stored for name, stored in architecture.tensors.items() if not made & {*_pattern(stored).parts}}
+    return {**kept, **instead}
 
 
 def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: Spelling) -> TensorMap:
@@ -41,17 +60,27 @@ def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: 
     """
     slots = slots_of(config)
     result: TensorMap = {}
-    for template, made_of in architecture.tensors.items():
-        pattern = Stored((made_of,)) if isinstance(made_of, str) else made_of
+    for template, made_of in tensors_of(architecture, spelling.table).items():
+        pattern = _pattern(made_of)
         for index in _indices(template, config):
-            parts = tuple(part.format(**index) for part in pattern.parts)
+            parts = tuple(part for parts in _parts(pattern, config, index) for part in parts)
             present = [part in slots for part in parts]
-            if all(present):
+            if parts and all(present):
                 name = spelling.write(template.format(base=spelling.base, **index))
                 result[name] = replace(pattern, parts=parts).bind(config)
             elif any(present):
                 raise ValueError(f"{template}: only some of {parts} exist")
     return result
+
+
+def _pattern(made_of: str | Stored) -> Stored:
+    return Stored((made_of,)) if isinstance(made_of, str) else made_of
+
+
+def _parts(pattern: Stored, config: TransformerConfig, index: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The pattern's parts with indices filled in: all parts for each value of an index that only the parts have."""
+    for full in indices(" ".join(pattern.parts), config, index):
+        yield tuple(part.format(**full) for part in pattern.parts)
 
 
 def skipped_tensors(
@@ -80,8 +109,8 @@ def _filled(listed: Mapping[str, str], config: TransformerConfig, spelling: Spel
             yield spelling.write(template.format(base=spelling.base, **index)), value
 
 
-def _indices(template: str, config: TransformerConfig) -> Iterator[dict[str, object]]:
-    layers: Iterable[int | None] = range(config.num_layers) if "{L}" in template else (None,)
+def _indices(template: str, config: TransformerConfig) -> Iterator[dict[str, Any]]:
+    """Values of a tensor template's placeholders; `{T}` is the layer after the last that MTP module `{M}` takes."""
     params: Iterable[str | None] = ("weight", "bias") if "{p}" in template else (None,)
-    for layer, param in product(layers, params):
-        yield {"L": layer, "p": param}
+    for index, param in product(indices(template.replace("{T}", "{M}"), config), params):
+        yield {**index, "T": config.num_layers + index.get("M", 0), "p": param}

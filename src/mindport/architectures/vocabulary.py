@@ -184,8 +184,10 @@ class HFClass:
 class Architecture:
     """Everything Mindport knows about one Hugging Face model_type.
 
-    Tensor names are templates matched exactly and in full: `{base}` is the prefix of the bare model, `{L}` a layer
-    index, `{p}` weight or bias. A tensor exists where its slots do, so presence is said once, in the slots.
+    Tensor names are templates matched exactly and in full: `{base}` is the prefix of the bare model, `{p}` weight or
+    bias, and the other placeholders are indices (`schema.slots.INDICES`). An index that only the slots of a tensor have
+    runs over all its values within that tensor. A tensor exists where its slots do, so presence is said once, in the
+    slots.
 
     Args:
         model_type: as in config.json.
@@ -195,6 +197,7 @@ class Architecture:
         computed: canonical fields computed from the config rather than copied.
         rules: config keys, in an order in which each may derive from those before it.
         tensors: tensor name -> slot, or Stored where several slots or a layout are involved.
+        alternatives: tables of tensors that some files hold instead of those of `tensors` made of the same slots.
         bases: spellings of `{base}`, the one transformers writes for models with a head first.
         spellings: sets of replacements in declared names that some files use throughout; () is as declared.
         unused: stored buffers that are recomputed -> reason. They are skipped.
@@ -208,6 +211,7 @@ class Architecture:
     rules: tuple[Rule, ...]
     tensors: Mapping[str, str | Stored]
     computed: Mapping[str, Callable[[HFConfig], Any]] = field(default_factory=dict)
+    alternatives: tuple[Mapping[str, str | Stored], ...] = ()
     bases: tuple[str, ...] = ("",)
     spellings: tuple[tuple[tuple[str, str], ...], ...] = ((),)
     unused: Mapping[str, str] = field(default_factory=dict)

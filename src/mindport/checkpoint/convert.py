@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from mindport.config.json_file import write_json
 from mindport.config.native import NativeConfig, read_native_config, write_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
-from mindport.layout import Stored
+from mindport.layout import Stored, TensorMap
 from mindport.schema import slots_of
 from mindport.targets import NATIVE
 
@@ -189,7 +188,8 @@ def export(folder: Path, model: Path, *, overwrite: bool = False, progress: Prog
     target = tensor_map(described.declaration, transformer, spelling)
     target.update({name: Stored((copies[name],)) for name in config.copies})
     source = safetensors.read_header(weights)
-    plan = make_plan(source, NATIVE.parameters(transformer), _as_saved(target, source), slots_of(transformer))
+    native = NATIVE.parameters(transformer)
+    plan = make_plan(source, native, _as_saved(target, native, source), slots_of(transformer))
     if plan.problems:
         raise PlanError(folder, plan.problems)
     with publish(model, overwrite=overwrite) as work:
@@ -199,12 +199,17 @@ def export(folder: Path, model: Path, *, overwrite: bool = False, progress: Prog
     return Conversion(model, config, plan, model / safetensors.SINGLE_FILE)
 
 
-def _as_saved(target: Mapping[str, Stored], source: Checkpoint) -> dict[str, Stored]:
-    """In the order of the safetensors package: wide elements first, then by name."""
+def _as_saved(target: TensorMap, native: TensorMap, source: Checkpoint) -> TensorMap:
+    """The target in the order of the safetensors package: wide elements first, then by name."""
+    widths = {
+        part: ITEM_SIZE[source[name].dtype]
+        for name, stored in native.items()
+        if name in source
+        for part in stored.parts
+    }
 
     def key(name: str) -> tuple[int, str]:
-        part = target[name].parts[0]
-        return (-ITEM_SIZE[source[part].dtype] if part in source else 0, name)
+        return -widths.get(target[name].parts[0], 0), name
 
     return {name: target[name] for name in sorted(target, key=key)}
 

@@ -18,10 +18,10 @@ def spelling_of(model: ModelConfig, names: Container[str]) -> Spelling:
 
 
 def with_optional_parts(model: ModelConfig, spelling: Spelling, names: Container[str]) -> ModelConfig:
-    """The model with each optional part switched on only if the checkpoint holds it."""
-    changes = {}
+    """The model with each optional part switched off (or counted 0) if the checkpoint lacks it."""
+    tensors = tensor_map(model.declaration, model.transformer, spelling)
+    off = {}
     for switch, slot in model.declared_class.optional.items():
-        everything = model.with_transformer(**{switch: True}).transformer
-        tensors = tensor_map(model.declaration, everything, spelling)
-        changes[switch] = any(slot in stored.parts and name in names for name, stored in tensors.items())
-    return model.with_transformer(**changes)
+        if not any(slot in stored.parts and name in names for name, stored in tensors.items()):
+            off[switch] = type(getattr(model.transformer, switch))(0)
+    return model.with_transformer(**off)

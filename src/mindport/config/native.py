@@ -44,7 +44,7 @@ def to_json(config: NativeConfig) -> dict[str, Any]:
     """The content of `ms_config.json`."""
     source: dict[str, Any] = {"config": config.model.hf, "tied_copies": list(config.copies)}
     if config.spelling:
-        source["names"] = {"base": config.spelling.base, "replacements": config.spelling.replacements}
+        source["names"] = asdict(config.spelling)
     return {
         "mindport": {"format": FORMAT, "version": __version__},
         "model_type": config.model.model_type,
@@ -81,7 +81,7 @@ def read_native_config(path: Path) -> NativeConfig:
         declaration, _ = model.declaration, model.declared_class
         spelling, names = None, source.get("names")
         if names:
-            spelling = Spelling(names["base"], tuple((old, new) for old, new in names["replacements"]))
+            spelling = Spelling(names["base"], tuple((old, new) for old, new in names["replacements"]), names["table"])
             if spelling not in spellings(declaration):
                 raise ValueError(names)
         copies = tuple(source["tied_copies"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mindport.layout.shape import dimension
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Shape = tuple[int, ...]
+_Part = TypeVar("_Part")
 
 
 class Operation(Protocol):
@@ -72,29 +73,50 @@ class Fuse:
     With one group the parts follow each other (contiguous). With `groups="num_query_groups"` every key/value
     group holds its query rows, then its key rows, then its value rows (Megatron's fused QKV). With as many groups as
     rows the parts interleave row by row.
+
+    Args:
+        groups: how many; a number or a product of field names.
+        of: how many tensors make one; None = all. With `of=2` the first two make one, the next two another: gate and
+            up of each expert.
     """
 
     groups: str | int = 1
+    of: int | None = None
 
     def bind(self, sizes: object) -> Fuse:
         return replace(self, groups=dimension(str(self.groups), sizes))
 
     def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        return [self._shape(parts) for parts in self._sets(shapes)]
+
+    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [self._join(parts) for parts in self._sets(arrays)]
+
+    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+        sets = zip(arrays, self._sets(shapes), strict=True)
+        return [part for whole, parts in sets for part in self._split(whole, parts)]
+
+    def _sets(self, parts: Sequence[_Part]) -> list[Sequence[_Part]]:
+        of = self.of or len(parts)
+        if len(parts) % of:
+            raise ValueError(f"{len(parts)} tensors do not divide into sets of {of}")
+        return [parts[i : i + of] for i in range(0, len(parts), of)]
+
+    def _shape(self, shapes: Sequence[Shape]) -> Shape:
         if len({s[1:] for s in shapes}) != 1:
             raise ValueError(f"parts of one tensor differ beyond their first axis: {list(shapes)}")
         if any(s[0] % self._groups for s in shapes):
             raise ValueError(f"rows of {list(shapes)} do not divide into {self.groups} groups")
-        return [(sum(s[0] for s in shapes), *shapes[0][1:])]
+        return (sum(s[0] for s in shapes), *shapes[0][1:])
 
-    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _join(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         import numpy as np
 
         rows, rest = sum(a.shape[0] for a in arrays), arrays[0].shape[1:]
         grouped = [a.reshape(self._groups, a.shape[0] // self._groups, *rest) for a in arrays]
-        return [np.concatenate(grouped, axis=1).reshape(rows, *rest)]
+        return np.concatenate(grouped, axis=1).reshape(rows, *rest)
 
-    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
-        (whole,) = arrays
+    def _split(self, whole: np.ndarray, shapes: Sequence[Shape]) -> list[np.ndarray]:
         rest = whole.shape[1:]
         grouped = whole.reshape(self._groups, whole.shape[0] // self._groups, *rest)
         parts, start = [], 0
@@ -112,3 +134,29 @@ class Fuse:
     def _groups(self) -> int:
         assert isinstance(self.groups, int), "bind() the operation to a config first"
         return self.groups
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Several tensors of one shape as one with a new first axis: the experts of a layer, the norms of its heads."""
+
+    def bind(self, sizes: object) -> Stack:
+        return self
+
+    def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        if len(set(shapes)) != 1:
+            raise ValueError(f"tensors of different shapes cannot be stacked: {list(shapes)}")
+        return [(len(shapes), *shapes[0])]
+
+    def join(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        import numpy as np
+
+        return [np.stack(arrays)]
+
+    def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
+        (whole,) = arrays
+        return list(whole)
+
+    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
+        # A vector has a row per element, and becomes one row of the stack.
+        return all(len(s) > 1 for s in shapes)

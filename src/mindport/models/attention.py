@@ -38,6 +38,7 @@ class Attention(nn.Cell):
         normed = config.qk_layernorm == "head"
         self.q_norm = norm(config, self.head_width) if normed else None
         self.k_norm = norm(config, self.head_width) if normed else None
+        self.interleaved = config.rotary_interleaved
         self.scale = config.softmax_scale
         if config.scale_attention_by_inverse_layer_idx:
             self.scale = self.scale / (layer + 1)
@@ -55,8 +56,8 @@ class Attention(nn.Cell):
         if self.q_norm is not None and self.k_norm is not None:
             q_BTND, k_BTGD = self.q_norm(q_BTND), self.k_norm(k_BTGD)
         if cos is not None:
-            q_BTND = rotate(q_BTND, cos, sin)
-            k_BTGD = rotate(k_BTGD, cos, sin)
+            q_BTND = rotate(q_BTND, cos, sin, self.interleaved)
+            k_BTGD = rotate(k_BTGD, cos, sin, self.interleaved)
 
         # The R query heads of a group share its keys: they become more rows of one product per group, so that
         # keys and values are never repeated. The scale goes onto q, which is smaller than the scores.

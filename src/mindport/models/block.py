@@ -6,10 +6,9 @@ from typing import Any
 
 from mindspore import Tensor, nn
 
-from mindport.errors import MindportError
-from mindport.i18n import tr
 from mindport.models.attention import Attention
 from mindport.models.mlp import MLP
+from mindport.models.moe import MoE
 from mindport.models.norms import norm
 from mindport.schema import TransformerConfig
 
@@ -18,26 +17,29 @@ class Block(nn.Cell):
     """(B, T, H) -> (B, T, H).
 
     pre: x + attention(norm(x)), then x + mlp(norm(x)). post: norm(x + attention(x)), then norm(x + mlp(x)).
+    parallel: x + attention(norm(x)) + mlp(norm(x)), the two norms the same or each its own.
     """
 
     def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
-        if config.norm_placement not in ("pre", "post"):
-            raise MindportError(
-                tr("The native model does not know the norm placement '{name}'.", name=config.norm_placement),
-                tr("Known placements: {known}.", known="pre, post"),
-            )
         self.attention_norm = norm(config)
         self.attention = Attention(config, layer)
-        self.mlp_norm = norm(config)
-        self.mlp = MLP(config)
+        self.mlp_norm: Any = norm(config) if config.parallel_block != "one_norm" else None
+        self.mlp = MoE(config) if config.has_experts(layer) else MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)
         self.windowed = config.window_size is not None and (
             config.layer_types is None or config.layer_types[layer] == "sliding_attention"
         )
         self.norm_first = config.norm_placement == "pre"
+        self.parallel = config.parallel_block != "none"
 
     def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
+        if self.parallel:
+            normed = self.attention_norm(x_BTH)
+            attended = self.dropout(self.attention(normed, mask, cos, sin))
+            if self.mlp_norm is not None:
+                normed = self.mlp_norm(x_BTH)
+            return x_BTH + attended + self.dropout(self.mlp(normed))
         if self.norm_first:
             x_BTH = x_BTH + self.dropout(self.attention(self.attention_norm(x_BTH), mask, cos, sin))
             return x_BTH + self.dropout(self.mlp(self.mlp_norm(x_BTH)))

@@ -8,7 +8,9 @@ from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.models.initialise import initialise as fill
 from mindport.models.transformer import Transformer
-from mindport.schema import TransformerConfig, slots_of
+from mindport.models.words import check_words
+from mindport.schema import TransformerConfig
+from mindport.targets.native import computed_parameters
 
 _DTYPE_FIELDS = (
     "params_dtype",
@@ -34,12 +36,13 @@ def build_model(
         MindportError: the configuration says something that the native model cannot express or the CPU cannot
             compute.
     """
+    check_words(config)
     _check_device(config)
     network = Transformer(config, keep_hidden_states=keep_hidden_states)
     for slot, parameter in network.parameters_and_names():
         parameter.name = slot
-    shapes = {slot: tuple(parameter.shape) for slot, parameter in network.parameters_and_names()}
-    assert shapes == slots_of(config), "the model's parameters are not the slots of its configuration"
+    shapes = {name: tuple(parameter.shape) for name, parameter in network.parameters_and_names()}
+    assert shapes == computed_parameters(config), "the model's parameters are not those of the native target"
     if initialise:
         fill(network, config, seed)
     network.set_train(False)

@@ -17,6 +17,7 @@ from mindport.i18n import tr
 from mindport.models.build import build_model
 from mindport.models.load import load_parameters
 from mindport.models.transformer import Transformer
+from mindport.targets.native import is_carried
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
         for name, array in _read(folder):
+            if is_carried(name):
+                continue
             seen.add(str(array.dtype))
             total[0] += 1
             total[1] += array.nbytes

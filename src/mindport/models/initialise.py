@@ -10,7 +10,7 @@ from mindport.schema import TransformerConfig
 
 def is_norm(slot: str) -> bool:
     """Whether a slot belongs to a norm: `layer.3.attention_norm.weight` does, `pooler.weight` does not."""
-    return slot.split(".")[-2].endswith("norm")
+    return any(part.endswith("norm") for part in slot.split("."))
 
 
 def initialise(network: nn.Cell, config: TransformerConfig, seed: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mindspore import Tensor, nn
+from typing import Any
+
+from mindspore import Tensor, nn, ops
 
 from mindport.models.activations import activation
 from mindport.models.dtypes import to_mindspore
@@ -10,23 +12,48 @@ from mindport.models.linear import Linear
 from mindport.schema import TransformerConfig
 
 
-class MLP(nn.Cell):
-    """down(act(gate(x)) * up(x)) where gated, else down(act(up(x))); (B, T, H) -> (B, T, H)."""
+class Hidden(nn.Cell):
+    """What an MLP makes of its inner projections: act(up), or act(gate) * up where it is gated; any shape.
+
+    Where the configuration says so gate and up are cut off first, and an offset is added to up (GPT-OSS).
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.activation = activation(config.activation_func)
+        self.limit = config.activation_func_clamp_value
+        self.offset = config.glu_linear_offset
+
+    def construct(self, gate: Any, up: Tensor) -> Tensor:
+        if gate is None:
+            return self.activation(up)
+        if self.limit is not None:
+            gate, up = ops.clamp(gate, None, self.limit), ops.clamp(up, -self.limit, self.limit)
+        if self.offset != 0.0:
+            up = up + self.offset
+        return self.activation(gate) * up
+
+
+class MLP(nn.Cell):
+    """down(hidden(gate(x), up(x))); (B, T, H) -> (B, T, H).
+
+    Args:
+        width: inside; the configuration's `ffn_hidden_size` where not given.
+    """
+
+    def __init__(self, config: TransformerConfig, width: int | None = None) -> None:
         super().__init__()
         settings = {
             "bias": config.add_mlp_bias,
             "params_dtype": to_mindspore(config.params_dtype),
             "compute_dtype": to_mindspore(config.compute_dtype),
         }
-        hidden, ffn = config.hidden_size, config.ffn_hidden_size
-        self.gate = Linear(hidden, ffn, **settings) if config.gated_linear_unit else None
-        self.up = Linear(hidden, ffn, **settings)
-        self.down = Linear(ffn, hidden, **settings)
-        self.activation = activation(config.activation_func)
+        outer, inner = config.hidden_size, width or config.ffn_hidden_size
+        self.gate = Linear(outer, inner, **settings) if config.gated_linear_unit else None
+        self.up = Linear(outer, inner, **settings)
+        self.down = Linear(inner, outer, **settings)
+        self.hidden = Hidden(config)
 
     def construct(self, x_BTH: Tensor) -> Tensor:
-        if self.gate is None:
-            return self.down(self.activation(self.up(x_BTH)))
-        return self.down(self.activation(self.gate(x_BTH)) * self.up(x_BTH))
+        gate = None if self.gate is None else self.gate(x_BTH)
+        return self.down(self.hidden(gate, self.up(x_BTH)))

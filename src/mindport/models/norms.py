@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import initializer
 
-from mindport.errors import MindportError
-from mindport.i18n import tr
 from mindport.models.dtypes import cast, to_mindspore
 from mindport.schema import TransformerConfig
 
@@ -32,38 +31,36 @@ class RMSNorm(nn.Cell):
 
 
 class LayerNorm(nn.Cell):
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias; any shape (..., width)."""
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias, the bias where it has one; any shape (..., width)."""
 
-    def __init__(self, width: int, epsilon: float, *, params_dtype: Any, compute_dtype: Any) -> None:
+    def __init__(self, width: int, epsilon: float, *, bias: bool = True, params_dtype: Any, compute_dtype: Any) -> None:
         super().__init__()
         self.weight = Parameter(initializer("ones", (width,), params_dtype), name="weight")
-        self.bias = Parameter(initializer("zeros", (width,), params_dtype), name="bias")
+        self.bias = Parameter(initializer("zeros", (width,), params_dtype), name="bias") if bias else None
+        self.nothing = Tensor(np.zeros(width, np.float32))
         self.normalise = ops.LayerNorm(begin_norm_axis=-1, begin_params_axis=-1, epsilon=epsilon)
         self.compute_dtype = compute_dtype
 
     def construct(self, x: Tensor) -> Tensor:
         dtype = self.compute_dtype
-        y, _, _ = self.normalise(cast(x, dtype), cast(self.weight, dtype), cast(self.bias, dtype))
+        bias = self.nothing if self.bias is None else self.bias
+        y, _, _ = self.normalise(cast(x, dtype), cast(self.weight, dtype), cast(bias, dtype))
         return cast(y, x.dtype)
 
 
-_KINDS: dict[str, type[nn.Cell]] = {"RMSNorm": RMSNorm, "LayerNorm": LayerNorm}
+def norm(config: TransformerConfig, width: int | None = None, epsilon: float | None = None) -> nn.Cell:
+    """A norm of the kind the configuration names.
 
-
-def norm(config: TransformerConfig, width: int | None = None) -> nn.Cell:
-    """A norm of the kind the configuration names, over `width` (the residual stream's where not given).
-
-    Raises:
-        MindportError: an unknown `normalization`.
+    Args:
+        width: what it goes over; the residual stream's where not given.
+        epsilon: the configuration's where not given.
     """
-    if config.normalization not in _KINDS:
-        raise MindportError(
-            tr("The native model does not know the norm '{name}'.", name=config.normalization),
-            tr("Known norms: {known}.", known=", ".join(_KINDS)),
-        )
-    return _KINDS[config.normalization](
-        width or config.hidden_size,
-        config.layernorm_epsilon,
-        params_dtype=to_mindspore(config.params_dtype),
-        compute_dtype=to_mindspore(config.layernorm_compute_dtype),
-    )
+    size = width or config.hidden_size
+    small = config.layernorm_epsilon if epsilon is None else epsilon
+    dtypes = {
+        "params_dtype": to_mindspore(config.params_dtype),
+        "compute_dtype": to_mindspore(config.layernorm_compute_dtype),
+    }
+    if config.normalization == "RMSNorm":
+        return RMSNorm(size, small, **dtypes)
+    return LayerNorm(size, small, bias=config.add_norm_bias, **dtypes)

@@ -18,14 +18,14 @@ def _stretched(base: float, width: int, factor: float, length: int, trained_leng
 
 
 class RotaryTable(nn.Cell):
-    """(B, T) positions -> cos and sin, each (B, T, 1, D/2) in `rotary_dtype`, D the width of a head."""
+    """(B, T) positions -> cos and sin, each (B, T, 1, W/2) in `rotary_dtype`, W the part of a head that is turned."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         frequencies, self.factor = inverse_frequencies(config, config.max_position_embeddings)
         self.frequencies = Tensor(frequencies)
         self.dynamic_factor = (config.rope_scaling or {})["factor"] if rope_type(config) == "dynamic" else None
-        self.base, self.width = config.rotary_base, config.kv_channels
+        self.base, self.width = config.rotary_base, config.rotary_width
         self.trained_length = config.max_position_embeddings
         self.rotary_dtype = to_mindspore(config.rotary_dtype)
 
@@ -43,10 +43,20 @@ class RotaryTable(nn.Cell):
         return cast(cos, self.rotary_dtype), cast(sin, self.rotary_dtype)
 
 
-def rotate(x_BTND: Tensor, cos: Any, sin: Any) -> Tensor:
-    """Rotate pairs (i, i + D/2) of each head by its position's angle (the half-split layout)."""
-    half = x_BTND.shape[-1] // 2
+def rotate(x_BTND: Tensor, cos: Any, sin: Any, interleaved: bool = False) -> Tensor:
+    """Turn pairs of each head by its position's angle: (i, i + W/2), or (2i, 2i + 1) where interleaved.
+
+    W, twice the width of `cos`, is the part of the head that is turned; the rest stays. Interleaved pairs come out as
+    halves: queries and keys alike, so that their products are the same.
+    """
+    half = cos.shape[-1]
+    width = 2 * half
     x = cast(x_BTND, cos.dtype)
-    first, second = x[..., :half], x[..., half:]
-    rotated = ops.concat((first * cos - second * sin, second * cos + first * sin), -1)
-    return cast(rotated, x_BTND.dtype)
+    if interleaved:
+        first, second = x[..., 0:width:2], x[..., 1:width:2]
+    else:
+        first, second = x[..., :half], x[..., half:width]
+    parts = [first * cos - second * sin, second * cos + first * sin]
+    if x.shape[-1] > width:
+        parts = [*parts, x[..., width:]]
+    return cast(ops.concat(parts, -1), x_BTND.dtype)

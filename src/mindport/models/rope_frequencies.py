@@ -96,18 +96,18 @@ def yarn_attention_factor(factor: float, scaling: Mapping[str, Any]) -> float:
 
 
 def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndarray, float]:
-    """Frequencies of each pair of a head and the factor on cos and sin.
+    """Frequencies of each pair that is turned and the factor on cos and sin.
 
     Args:
         length: positions in the sequence; only `dynamic` scaling looks at it.
 
     Returns:
-        (kv_channels / 2,) float32 in radians per position, and the factor.
+        (rotary_width / 2,) float32 in radians per position, and the factor.
 
     Raises:
         MindportError: an unknown `rope_type`, or a scaling that lacks one of its keys.
     """
-    base, width = config.rotary_base, config.kv_channels
+    base, width = config.rotary_base, config.rotary_width
     scaling = config.rope_scaling or {}
     kind = rope_type(config)
     try:

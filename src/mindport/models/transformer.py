@@ -6,8 +6,6 @@ from typing import Any
 
 from mindspore import Tensor, nn, ops
 
-from mindport.errors import MindportError
-from mindport.i18n import tr
 from mindport.models.activations import tanh
 from mindport.models.block import Block
 from mindport.models.dtypes import to_mindspore
@@ -21,14 +19,6 @@ from mindport.models.rope import RotaryTable
 from mindport.schema import TransformerConfig
 
 
-def _check(field: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise MindportError(
-            tr("The native model does not know {field} = '{value}'.", field=field, value=value),
-            tr("Known values: {known}.", known=", ".join(known)),
-        )
-
-
 class Transformer(nn.Cell):
     """A model made from a `TransformerConfig` alone.
 
@@ -37,13 +27,12 @@ class Transformer(nn.Cell):
 
     def __init__(self, config: TransformerConfig, *, keep_hidden_states: bool = False) -> None:
         super().__init__()
-        _check("attention_mask_type", config.attention_mask_type, ("causal", "bidirectional"))
-        _check("position_embedding_type", config.position_embedding_type, ("rope", "learned_absolute", "none"))
         self.config = config
         self.keep_hidden_states = keep_hidden_states
         self.embedding = InputEmbedding(config)
         self.rotary = RotaryTable(config) if config.position_embedding_type == "rope" else None
-        self.layer = nn.CellList([Block(config, index) for index in range(config.num_layers)])
+        self.layer = nn.CellList([Block(config, index) for index in range(config.num_stored_layers)])
+        self.order = tuple(config.layer_weights or range(config.num_layers))
         self.final_norm = norm(config) if config.final_layernorm else None
         self.pooler = (
             Linear(
@@ -94,7 +83,8 @@ class Transformer(nn.Cell):
             cos, sin = self.rotary(position_ids_BT)
 
         hidden_states: tuple[Tensor, ...] = (x_BTH,)
-        for block in self.layer:
+        for index in self.order:
+            block = self.layer[index]
             x_BTH = block(x_BTH, windowed if block.windowed else full, cos, sin)
             if self.keep_hidden_states:
                 hidden_states = (*hidden_states, x_BTH)

@@ -1,61 +1,123 @@
 """Slots: the canonical names of weights, their symbolic shapes, and when a model has them.
 
-A slot is where a weight belongs in the abstract Transformer. Architectures say which Hugging Face tensor fills it,
-targets say which of their parameters holds it. `{L}` is the layer index. Shapes are written in the field names of
-`TransformerConfig`; matrices are (out, in), as both torch.nn.Linear and mindspore.nn.Dense store them.
+A slot is where a weight belongs in the abstract Transformer, in the finest grain in which files hold it: one expert,
+one projection. Architectures say which Hugging Face tensor fills it, targets say which of their parameters holds it.
+Shapes are written in the field names of `TransformerConfig`; matrices are (out, in), as both torch.nn.Linear and
+mindspore.nn.Dense store them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from mindport.layout.shape import evaluate
 from mindport.schema.transformer_config import TransformerConfig
 
 Condition = Callable[[TransformerConfig], bool]
+LayerCondition = Callable[[TransformerConfig, int], bool]
+
+INDICES: dict[str, str] = {
+    "L": "num_stored_layers",
+    "E": "num_moe_experts",
+    "H": "num_attention_heads",
+    "G": "num_query_groups",
+    "M": "mtp_num_layers",
+}
+"""Placeholder -> how many there are: layer, expert, query head, key/value head, multi-token-prediction module."""
+
+MTP = "mtp.{M}."
+"""Start of the slots of a multi-token-prediction module, which the native model carries along and does not compute."""
+
+
+def _in_every_layer(_: TransformerConfig, __: int) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One canonical weight: name template, symbolic shape, and the condition under which it exists."""
+    """One canonical weight.
+
+    Args:
+        name: template with placeholders of `INDICES`.
+        shape: symbolic.
+        when: the configs that have it.
+        layers: the layers that have it, for a slot of a layer.
+    """
 
     name: str
     shape: str
     when: Condition
+    layers: LayerCondition = _in_every_layer
 
     @property
     def per_layer(self) -> bool:
         return "{L}" in self.name
 
 
+@dataclass(frozen=True)
+class PlacedSlot:
+    """A slot of one model: its template, its indices and its name with the indices filled in."""
+
+    slot: Slot
+    index: dict[str, int]
+    name: str
+    shape: tuple[int, ...]
+
+
 def _always(_: TransformerConfig) -> bool:
     return True
 
 
-def _linear(name: str, shape: str, when: Condition, bias: Condition) -> Iterator[Slot]:
+def _linear(
+    name: str, shape: str, when: Condition, bias: Condition, layers: LayerCondition = _in_every_layer
+) -> Iterator[Slot]:
     """A projection: weight (out, in), and bias (out,) where `bias` also holds."""
-    yield Slot(f"{name}.weight", shape, when)
-    yield Slot(f"{name}.bias", shape.split(",")[0], lambda c: when(c) and bias(c))
+    yield Slot(f"{name}.weight", shape, when, layers)
+    yield Slot(f"{name}.bias", shape.split(",")[0], lambda c: when(c) and bias(c), layers)
 
 
-def _norm(name: str, when: Condition = _always, width: str = "hidden_size") -> Iterator[Slot]:
-    """A norm: weight, and bias for LayerNorm."""
-    yield Slot(f"{name}.weight", width, when)
-    yield Slot(f"{name}.bias", width, lambda c: when(c) and c.normalization == "LayerNorm")
+def _norm(
+    name: str, when: Condition = _always, width: str = "hidden_size", layers: LayerCondition = _in_every_layer
+) -> Iterator[Slot]:
+    """A norm: weight, and bias for LayerNorm that has one."""
+    yield Slot(f"{name}.weight", width, when, layers)
+    yield Slot(f"{name}.bias", width, lambda c: when(c) and c.normalization == "LayerNorm" and c.add_norm_bias, layers)
+
+
+def _mlp(name: str, width: str, when: Condition, layers: LayerCondition) -> Iterator[Slot]:
+    """The projections of an MLP: gate where it is gated, up, down."""
+    up, down = f"{width}, hidden_size", f"hidden_size, {width}"
+    yield from _linear(f"{name}.gate", up, lambda c: when(c) and c.gated_linear_unit, _MLP_BIAS, layers)
+    yield from _linear(f"{name}.up", up, when, _MLP_BIAS, layers)
+    yield from _linear(f"{name}.down", down, when, _MLP_BIAS, layers)
 
 
 def _head(*kinds: str) -> Condition:
     return lambda c: c.head in kinds
 
 
+def _dense(config: TransformerConfig, layer: int) -> bool:
+    return not config.has_experts(layer)
+
+
+def _experts(config: TransformerConfig, layer: int) -> bool:
+    return config.has_experts(layer)
+
+
 _QUERY = "num_attention_heads*kv_channels"
 _KEY = "num_query_groups*kv_channels"
 _QKV_BIAS: Condition = lambda c: c.add_qkv_bias  # noqa: E731
+_PLAIN: Condition = lambda c: not c.multi_latent_attention  # noqa: E731
+_LATENT: Condition = lambda c: c.multi_latent_attention  # noqa: E731
+_Q_LATENT: Condition = lambda c: c.q_lora_rank is not None  # noqa: E731
+_Q_BIAS: Condition = lambda c: c.add_qkv_bias and not c.multi_latent_attention  # noqa: E731
 _MLP_BIAS: Condition = lambda c: c.add_mlp_bias  # noqa: E731
+_MOE: Condition = lambda c: c.num_moe_experts > 0  # noqa: E731
 
-SLOTS: tuple[Slot, ...] = (
-    Slot("embedding.word.weight", "vocab_size, hidden_size", _always),
+_MODEL: tuple[Slot, ...] = (
+    Slot("embedding.word.weight", "vocab_size, embedding_width", _always),
     Slot(
         "embedding.position.weight",
         "max_position_embeddings, hidden_size",
@@ -64,16 +126,39 @@ SLOTS: tuple[Slot, ...] = (
     Slot("embedding.token_type.weight", "num_token_types, hidden_size", lambda c: c.num_token_types > 0),
     *_norm("embedding.norm", lambda c: c.embedding_layernorm),
     *_norm("layer.{L}.attention_norm"),
-    *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", _always, _QKV_BIAS),
-    *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _always, _QKV_BIAS),
-    *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _always, _QKV_BIAS),
+    *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", lambda c: c.q_lora_rank is None, _Q_BIAS),
+    *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
+    *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
+    *_linear("layer.{L}.attention.q_down", "q_lora_rank, hidden_size", _Q_LATENT, _QKV_BIAS),
+    *_norm("layer.{L}.attention.q_latent_norm", _Q_LATENT, "q_lora_rank"),
+    Slot("layer.{L}.attention.q_up.weight", f"{_QUERY}, q_lora_rank", _Q_LATENT),
+    *_linear("layer.{L}.attention.kv_down", "kv_lora_rank, hidden_size", _LATENT, _QKV_BIAS),
+    *_linear("layer.{L}.attention.k_rope", "qk_pos_emb_head_dim, hidden_size", _LATENT, _QKV_BIAS),
+    *_norm("layer.{L}.attention.kv_latent_norm", _LATENT, "kv_lora_rank"),
+    Slot("layer.{L}.attention.k_up.weight", "num_attention_heads*qk_head_dim, kv_lora_rank", _LATENT),
+    Slot("layer.{L}.attention.v_up.weight", "num_attention_heads*v_head_dim, kv_lora_rank", _LATENT),
     *_norm("layer.{L}.attention.q_norm", lambda c: c.qk_layernorm == "head", "kv_channels"),
     *_norm("layer.{L}.attention.k_norm", lambda c: c.qk_layernorm == "head", "kv_channels"),
-    *_linear("layer.{L}.attention.o", f"hidden_size, {_QUERY}", _always, lambda c: c.add_attention_output_bias),
-    *_norm("layer.{L}.mlp_norm"),
-    *_linear("layer.{L}.mlp.gate", "ffn_hidden_size, hidden_size", lambda c: c.gated_linear_unit, _MLP_BIAS),
-    *_linear("layer.{L}.mlp.up", "ffn_hidden_size, hidden_size", _always, _MLP_BIAS),
-    *_linear("layer.{L}.mlp.down", "hidden_size, ffn_hidden_size", _always, _MLP_BIAS),
+    Slot("layer.{L}.attention.q_norm.{H}.weight", "kv_channels", lambda c: c.qk_layernorm == "each_head"),
+    Slot("layer.{L}.attention.k_norm.{G}.weight", "kv_channels", lambda c: c.qk_layernorm == "each_head"),
+    Slot("layer.{L}.attention.sinks", "num_attention_heads", lambda c: c.softmax_type == "learnable"),
+    *_linear("layer.{L}.attention.o", "hidden_size, attention_width", _always, lambda c: c.add_attention_output_bias),
+    *_norm("layer.{L}.mlp_norm", lambda c: c.parallel_block != "one_norm"),
+    *_mlp("layer.{L}.mlp", "ffn_hidden_size", _always, _dense),
+    *_linear("layer.{L}.mlp.router", "num_moe_experts, hidden_size", _MOE, lambda c: c.add_router_bias, _experts),
+    Slot(
+        "layer.{L}.mlp.router.score_correction",
+        "num_moe_experts",
+        lambda c: c.moe_router_enable_expert_bias,
+        _experts,
+    ),
+    *_mlp("layer.{L}.mlp.experts.{E}", "moe_ffn_hidden_size", _MOE, _experts),
+    *_mlp(
+        "layer.{L}.mlp.shared",
+        "moe_shared_expert_intermediate_size",
+        lambda c: c.moe_shared_expert_intermediate_size > 0,
+        _experts,
+    ),
     *_norm("final_norm", lambda c: c.final_layernorm),
     *_linear("pooler", "hidden_size, hidden_size", lambda c: c.add_pooler, _always),
     *_linear("head.transform", "hidden_size, hidden_size", _head("masked_lm"), _always),
@@ -91,7 +176,58 @@ SLOTS: tuple[Slot, ...] = (
         _always,
     ),
 )
+
+
+def _mtp(slot: Slot) -> Slot:
+    """The same weight of the layer inside a multi-token-prediction module, which is like the model's last."""
+    return Slot(
+        f"{MTP}{slot.name.replace('{L}.', '')}",
+        slot.shape,
+        lambda c: c.mtp_num_layers > 0 and slot.when(c) and slot.layers(c, c.num_layers - 1),
+    )
+
+
+SLOTS: tuple[Slot, ...] = (
+    *_MODEL,
+    *(_mtp(slot) for slot in _MODEL if slot.per_layer),
+    *_norm(f"{MTP}embedding_norm", lambda c: c.mtp_num_layers > 0),
+    *_norm(f"{MTP}hidden_norm", lambda c: c.mtp_num_layers > 0),
+    Slot(f"{MTP}projection.weight", "hidden_size, 2*hidden_size", lambda c: c.mtp_num_layers > 0),
+    Slot(f"{MTP}embedding.word.weight", "vocab_size, hidden_size", lambda c: c.mtp_num_layers > 0),
+    *_norm(f"{MTP}final_norm", lambda c: c.mtp_num_layers > 0),
+    Slot(f"{MTP}head.output.weight", "vocab_size, hidden_size", lambda c: c.mtp_num_layers > 0),
+)
 """Every slot, in the order in which a checkpoint is written."""
+
+
+def placed_slots(config: TransformerConfig) -> Iterator[PlacedSlot]:
+    """The slots of one model, layer by layer, in checkpoint order."""
+    present = [slot for slot in SLOTS if slot.when(config)]
+    first_layer = next((i for i, slot in enumerate(present) if slot.per_layer), len(present))
+    layer_slots = [slot for slot in present if slot.per_layer]
+    for slot in present[:first_layer]:
+        yield from _placed(slot, config)
+    for layer in range(config.num_stored_layers):
+        for slot in layer_slots:
+            if slot.layers(config, layer):
+                yield from _placed(slot, config, L=layer)
+    for slot in present[first_layer:]:
+        if not slot.per_layer:
+            yield from _placed(slot, config)
+
+
+def _placed(slot: Slot, config: TransformerConfig, **given: int) -> Iterator[PlacedSlot]:
+    shape = evaluate(slot.shape, config)
+    for index in indices(slot.name, config, given):
+        yield PlacedSlot(slot, index, slot.name.format(**index), shape)
+
+
+def indices(template: str, config: TransformerConfig, given: dict[str, int] | None = None) -> Iterator[dict[str, int]]:
+    """Every combination of the indices that a template has placeholders for, beside those `given`."""
+    given = given or {}
+    free = [key for key in INDICES if f"{{{key}}}" in template and key not in given]
+    for values in product(*(range(getattr(config, INDICES[key])) for key in free)):
+        yield {**given, **dict(zip(free, values, strict=True))}
 
 
 def slots_of(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
@@ -100,20 +236,4 @@ def slots_of(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     Returns:
         slot name with indices filled in -> shape in elements.
     """
-    present = [slot for slot in SLOTS if slot.when(config)]
-    first_layer = next((i for i, slot in enumerate(present) if slot.per_layer), len(present))
-    layer_slots = [slot for slot in present if slot.per_layer]
-    result: dict[str, tuple[int, ...]] = {}
-
-    def add(slot: Slot, **index: int) -> None:
-        result[slot.name.format(**index)] = evaluate(slot.shape, config)
-
-    for slot in present[:first_layer]:
-        add(slot)
-    for layer in range(config.num_layers):
-        for slot in layer_slots:
-            add(slot, L=layer)
-    for slot in present[first_layer:]:
-        if not slot.per_layer:
-            add(slot)
-    return result
+    return {placed.name: placed.shape for placed in placed_slots(config)}
