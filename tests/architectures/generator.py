@@ -16,6 +16,7 @@ from typing import Any
 
 from mindport.architectures import Architecture, architecture, class_defaults, model_types
 from mindport.architectures.common import EndOfSequence, Labels
+from mindport.architectures.experts import SparseLayers
 from mindport.architectures.rope import Rope
 from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
 from mindport.architectures.windows import FULL, SLIDING, GatedWindow, Window
@@ -214,7 +215,22 @@ def _(rule: EndOfSequence) -> list[Axis]:
 
 @axes_of.register
 def _(rule: Window) -> list[Axis]:
-    return [Axis("window", tuple(Choice(str(width), canonical={"window_size": width}) for width in (_WINDOW, None)))]
+    choices = [Choice(str(width), canonical={"window_size": width}) for width in (_WINDOW, None)]
+    if rule.switch is not None:
+        choices.append(Choice("gated off", hf={rule.switch: False, "sliding_window": _WINDOW}))
+    return [Axis("window", tuple(choices))]
+
+
+@axes_of.register
+def _(rule: SparseLayers) -> list[Axis]:
+    some = [1, 0]
+    assert len(some) == VALUES["num_layers"]
+    choices = (
+        Choice("some", canonical={"moe_layer_freq": some}),
+        Choice("all", canonical={"moe_layer_freq": None}),
+        Choice("every second", hf={"mlp_only_layers": None, "decoder_sparse_step": 2}),
+    )
+    return [Axis("layers with experts", choices)]
 
 
 @axes_of.register

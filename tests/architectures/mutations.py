@@ -263,7 +263,7 @@ def _with_field(config: TransformerConfig, slots: Arrays, name: str, **changes: 
     changed = replace(config, **changes)
     try:
         wanted = slots_of(changed)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, IndexError):  # a list for other layers than there are
         return None
     weights = {}
     for slot, shape in wanted.items():
@@ -312,7 +312,6 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
             "moe_router_topk",
             "moe_ffn_hidden_size",
             "moe_shared_expert_intermediate_size",
-            "moe_router_score_function",
             "moe_router_topk_scaling_factor",
             "moe_router_num_groups",
             "moe_router_group_topk",
@@ -320,6 +319,10 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
             "add_router_bias",
         ),
         (lambda c: c.num_moe_experts > 0, "only experts read it"),
+    ),
+    "moe_router_score_function": (
+        lambda c: c.num_moe_experts > 0 and not (c.moe_router_topk == 1 and c.norm_topk_prob),
+        "only experts read it, and the weight of a single one, divided by its sum, is 1",
     ),
     "moe_router_pre_softmax": (
         lambda c: c.num_moe_experts > 0 and c.moe_router_score_function == "softmax" and not c.norm_topk_prob,
@@ -350,6 +353,7 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     if name in ("activation_func", "head_activation"):
         before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
         return "two names of one activation" if before is after else None
-    if mutation.weights and all(slot.endswith((".bias", ".score_correction")) for slot in mutation.weights):
+    added = name.startswith("add_") or name == "moe_router_enable_expert_bias"
+    if added and mutation.weights and all(slot.endswith((".bias", ".score_correction")) for slot in mutation.weights):
         return "a bias that a file lacks is zero here, and adds nothing (a conversion refuses the file)"
     return None

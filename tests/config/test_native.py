@@ -125,10 +125,11 @@ def test_values_of_the_right_type_are_taken(tmp_path: Path, field: str, value: A
         {"config": {}, "tied_copies": [3]},
         {"config": {}, "tied_copies": [], "names": 3},
         {"config": {}, "tied_copies": [], "names": {"base": "bert."}},
-        {"config": {}, "tied_copies": [], "names": {"base": "../", "replacements": []}},
-        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a"]]}},
-        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a", "b"]]}},
-        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": 3}},
+        {"config": {}, "tied_copies": [], "names": {"base": "../", "replacements": [], "table": 0}},
+        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a"]], "table": 0}},
+        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a", "b"]], "table": 0}},
+        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": 3, "table": 0},
+        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [], "table": 7}},
     ],
 )
 def test_a_source_section_that_is_wrong(tmp_path: Path, source: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mindport.layout import Fuse, Stored, Transpose, dimension, evaluate
+from mindport.layout import Fuse, Stack, Stored, Transpose, dimension, evaluate
 
 small = st.integers(1, 5)
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -185,3 +185,43 @@ def test_a_name_that_does_not_exist_is_a_mistake_in_the_declaration(term: str) -
 def test_an_unbound_fuse_cannot_be_used() -> None:
     with pytest.raises(AssertionError, match="bind"):
         Fuse("num_query_groups").join([np.zeros((2, 2))])
+
+
+@given(count=small, shape=st.lists(small, min_size=1, max_size=3))
+@PATIENT
+def test_stack_is_undone_by_split(count: int, shape: list[int]) -> None:
+    shapes = [tuple(shape)] * count
+    parts = numbered(shapes)
+    whole = Stack().join(parts)
+    assert [whole[0].shape] == Stack().shapes(shapes) == [(count, *shape)]
+    assert all(np.array_equal(whole[0][i], part) for i, part in enumerate(parts))
+    assert equal(Stack().split(whole, shapes), parts)
+
+
+def test_only_equal_shapes_stack() -> None:
+    with pytest.raises(ValueError, match="different shapes"):
+        Stack().shapes([(2, 3), (3, 2)])
+
+
+@given(experts=small, rows=small, hidden=small)
+@PATIENT
+def test_expert_stacks_interleave_gate_and_up(experts: int, rows: int, hidden: int) -> None:
+    """GPT-OSS: (expert, hidden, 2 * rows), gate in the even columns and up in the odd ones."""
+    gates, ups = numbered([(experts, rows, hidden)] * 2)
+    stored = Stored(
+        tuple(f"{part}{e}" for e in range(experts) for part in ("gate", "up")),
+        (Fuse(rows, of=2), Transpose(), Stack()),
+    )
+    parts = [part[e] for e in range(experts) for part in (gates, ups)]
+    shapes = [part.shape for part in parts]
+    whole = stored.join(parts)
+    assert whole.shape == stored.shape(shapes) == (experts, hidden, 2 * rows)
+    assert np.array_equal(whole[..., ::2], gates.swapaxes(1, 2))
+    assert np.array_equal(whole[..., 1::2], ups.swapaxes(1, 2))
+    assert equal(stored.split(whole, shapes), parts)
+    assert not stored.keeps_rows(shapes)
+
+
+def test_sets_must_be_whole() -> None:
+    with pytest.raises(ValueError, match="sets of 2"):
+        Fuse(of=2).shapes([(2, 3)] * 3)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mindport.layout import Fuse, Stored, Transpose
+from mindport.layout import Fuse, Stack, Stored, Transpose
 from mindport.layout.ops import Shape
 from mindport.layout.trace import Run, row_count, trace
 
@@ -114,3 +114,24 @@ def test_empty_tensors_have_no_runs() -> None:
 
 def test_row_counts() -> None:
     assert [row_count(shape) for shape in [(), (5,), (5, 3), (2, 5, 3), (0, 3), (3, 0)]] == [1, 5, 5, 10, 0, 3]
+
+
+def test_stacked_matrices_are_copied_one_after_the_other() -> None:
+    tensors = {"a": Stored(("x",)), "b": Stored(("y",))}
+    shapes: dict[str, Shape] = {"x": (2, 3), "y": (2, 3)}
+    stack = Stored(("x", "y"), (Stack(),))
+    assert trace(stack, sources_of(tensors), shapes) == [Run("a", 0, 2), Run("b", 0, 2)]
+    assert trace(Stored(("y",)), sources_of({"s": stack}), shapes) == [Run("s", 2, 2)]
+
+
+def test_a_pair_in_a_stack() -> None:
+    # transformers 5: (expert, 2 * rows, hidden), gate rows and then up rows of each expert.
+    fused = Stored(("g0", "u0", "g1", "u1"), (Fuse(of=2), Stack()))
+    shapes: dict[str, Shape] = dict.fromkeys(("g0", "u0", "g1", "u1"), (2, 3))
+    gates = Stored(("g0", "g1"), (Stack(),))
+    assert trace(gates, sources_of({"file": fused}), shapes) == [Run("file", 0, 2), Run("file", 4, 2)]
+
+
+def test_stacked_vectors_are_not_row_movements() -> None:
+    shapes: dict[str, Shape] = {"x": (4,), "y": (4,)}
+    assert trace(Stored(("x", "y"), (Stack(),)), sources_of({"a": Stored(("x",)), "b": Stored(("y",))}), shapes) is None

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from mindport.architectures.common import size
-from mindport.architectures.vocabulary import TRAINING, Field, Ignored, Rule
+from mindport.architectures.vocabulary import STRUCTURE, TRAINING, Field, HFConfig, Ignored, Rule, checked
 from mindport.layout import Fuse, Stack, Stored
+from mindport.schema import TransformerConfig
+
+
+@dataclass(frozen=True)
+class SparseLayers:
+    """Qwen's choice of layers with experts: each `decoder_sparse_step`-th, but for `mlp_only_layers`."""
+
+    keys: tuple[str, ...] = ("mlp_only_layers", "decoder_sparse_step")
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        step = checked("decoder_sparse_step", hf["decoder_sparse_step"], int, 1)
+        dense = [] if hf["mlp_only_layers"] is None else checked("mlp_only_layers", hf["mlp_only_layers"], list)
+        layers = range(hf["num_hidden_layers"])
+        sparse = [int(layer not in dense and (layer + 1) % step == 0) for layer in layers]
+        return {"moe_layer_freq": None if all(sparse) else sparse}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        dense = [layer for layer, sparse in enumerate(config.moe_layer_freq or []) if not sparse]
+        return {"mlp_only_layers": dense, "decoder_sparse_step": 1}
+
 
 ROUTING: tuple[Rule, ...] = (
     size("num_experts_per_tok", "moe_router_topk"),

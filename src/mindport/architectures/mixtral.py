@@ -3,7 +3,7 @@
 from mindport.architectures.common import size
 from mindport.architectures.experts import ROUTING, STACKED, per_expert
 from mindport.architectures.llama_like import BASES, COMPUTED, CONSTANTS, TIED, UNUSED, WITHOUT_MLP, classes, rules
-from mindport.architectures.vocabulary import Architecture, Only
+from mindport.architectures.vocabulary import RUNTIME, Architecture, Ignored, Only
 from mindport.architectures.windows import Window
 
 ARCHITECTURE = Architecture(
@@ -20,6 +20,11 @@ ARCHITECTURE = Architecture(
         Window(),
         size("num_local_experts", "num_moe_experts", aliases=("num_experts",)),
         *ROUTING,
+        Ignored(
+            ("moe_frequency", "pretraining_tp", "use_flash_attention", "world_size"),
+            "not read by Mixtral's class",
+            RUNTIME,
+        ),
         Only("router_jitter_noise", 0.0, "noise on the router's input, in training, is not supported"),
     ),
     bases=BASES,

@@ -225,7 +225,14 @@ class Architecture:
 LARGEST = 2**53
 """Of integers in a config: far above any real size, and still exact as a float."""
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "an object"}
+_TYPE_NAMES = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "an object",
+    list: "a list",
+}
 
 
 def checked(

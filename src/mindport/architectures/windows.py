@@ -59,17 +59,23 @@ class GatedWindow:
 
 @dataclass(frozen=True)
 class Window:
-    """Mistral's window: every layer has it, unless it is null."""
+    """Mistral's window: every layer has it, unless it is null, or off by a switch where there is one."""
 
-    keys: tuple[str, ...] = ("sliding_window",)
+    switch: str | None = None
     layer: str = STRUCTURE
     aliases: tuple[str, ...] = ()
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return ("sliding_window",) if self.switch is None else (self.switch, "sliding_window")
+
     def decode(self, hf: HFConfig) -> dict[str, Any]:
-        return {"window_size": window_width(hf)}
+        on = self.switch is None or checked(self.switch, hf[self.switch], bool)
+        return {"window_size": window_width(hf) if on else None}
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
-        return {"sliding_window": config.window_size}
+        switch = {} if self.switch is None else {self.switch: config.window_size is not None}
+        return {**switch, "sliding_window": config.window_size}
 
 
 def window_width(hf: HFConfig) -> int | None:
