@@ -128,7 +128,7 @@ def test_values_of_the_right_type_are_taken(tmp_path: Path, field: str, value: A
         {"config": {}, "tied_copies": [], "names": {"base": "../", "replacements": [], "table": 0}},
         {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a"]], "table": 0}},
         {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [["a", "b"]], "table": 0}},
-        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": 3, "table": 0},
+        {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": 3, "table": 0}},
         {"config": {}, "tied_copies": [], "names": {"base": "", "replacements": [], "table": 7}},
     ],
 )
