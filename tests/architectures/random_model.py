@@ -101,14 +101,19 @@ class Prepared:
         )
 
 
-def build(variant: Variant) -> Any:
-    """The transformers model, every tensor random."""
+def fresh(variant: Variant) -> Any:
+    """The transformers model as it is before training."""
     import transformers
 
     keys = {key: value for key, value in variant.hf.items() if key not in ("model_type", "architectures")}
     config = transformers.AutoConfig.for_model(variant.model_type, **keys)
     config._attn_implementation = "eager"
-    model = getattr(transformers, variant.hf_class)(config).eval()
+    return getattr(transformers, variant.hf_class)(config).eval()
+
+
+def build(variant: Variant) -> Any:
+    """The transformers model, every tensor random."""
+    model = fresh(variant)
     seed = zlib.crc32(str(variant).encode())
     randomise(model, seed)
     while not routes_clearly(model, make_batches(variant.config)):

@@ -27,6 +27,7 @@ ARCHITECTURE = Architecture(
     computed={
         "kv_channels": lambda hf: head_width(hf, "n_embd", "n_head"),
         "num_query_groups": lambda hf: hf["n_head"],
+        "output_layer_init_method_std": lambda hf: hf["initializer_range"] * (2 * hf["n_layer"]) ** -0.5,
     },
     rules=(
         size("vocab_size", "vocab_size"),

@@ -132,6 +132,13 @@ class TransformerConfig:
     embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0)
     classifier_dropout: float = _doc("dropout probability before a classification head", 0.0)
     init_method_std: float = _doc("standard deviation of initial weights (initializer_range)", 0.02)
+    output_layer_init_method_std: float | None = _doc(
+        "likewise of the projections back into the residual stream; None = init_method_std", None
+    )
+    classifier_init_method_std: float | None = _doc("likewise of a classifier; None = init_method_std", None)
+    init_method_cutoff: float | None = _doc(
+        "initial weights lie within so many standard deviations; None = anywhere", None
+    )
 
     # --- token ids -----------------------------------------------------------------------------------------
     bos_token_id: int | None = _doc("begin of sequence", None)
