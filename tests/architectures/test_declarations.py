@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mindport.architectures.vocabulary import Field, Ignored
 from mindport.config.audit import UNHANDLED, audit
 from mindport.config.hf import from_hf, with_defaults
 from mindport.layout import Stored
-from mindport.schema import TransformerConfig, indices, slots_of
+from mindport.schema import TransformerConfig, count_parameters, indices, slots_of
 from mindport.schema.slots import INDICES
 from mindport.targets import NATIVE
 from mindport.targets.native import STACKED
@@ -102,6 +103,7 @@ def test_every_slot_is_filled_once(variant: Variant) -> None:
     """The slots of the model, of the Hugging Face file and of the native target are the same, each one once."""
     declaration = architecture(variant.model_type)
     wanted = dict.fromkeys(slots_of(variant.config), 1)
+    assert count_parameters(variant.config) == sum(prod(shape) for shape in slots_of(variant.config).values())
 
     def parts(tensors: dict[str, Stored]) -> Counter[str]:
         return Counter(part for stored in tensors.values() for part in stored.parts)

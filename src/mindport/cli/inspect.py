@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import prod
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from mindport.config.hf import read_hf_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
-from mindport.schema import slots_of
+from mindport.schema import count_parameters
 
 
 def command(
@@ -25,7 +24,7 @@ def command(
 ) -> None:
     described = read_hf_config(model)
     rows = audit(described)
-    parameters = sum(prod(shape) for shape in slots_of(described.transformer).values())
+    parameters = count_parameters(described.transformer)
     unhandled = unhandled_keys(described)
     if not as_json:
         typer.echo(

@@ -1,6 +1,16 @@
 """The canonical vocabulary between the two worlds: `TransformerConfig` and the weight slots."""
 
-from mindport.schema.slots import MTP, SLOTS, PlacedSlot, Slot, indices, placed_slots, slots_of
+from mindport.schema.slots import MTP, SLOTS, PlacedSlot, Slot, count_parameters, indices, placed_slots, slots_of
 from mindport.schema.transformer_config import TransformerConfig
 
-__all__ = ["MTP", "SLOTS", "PlacedSlot", "Slot", "TransformerConfig", "indices", "placed_slots", "slots_of"]
+__all__ = [
+    "MTP",
+    "SLOTS",
+    "PlacedSlot",
+    "Slot",
+    "TransformerConfig",
+    "count_parameters",
+    "indices",
+    "placed_slots",
+    "slots_of",
+]

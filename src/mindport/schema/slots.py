@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from mindport.layout.shape import evaluate
 from mindport.schema.transformer_config import TransformerConfig
@@ -202,32 +203,48 @@ SLOTS: tuple[Slot, ...] = (
 
 def placed_slots(config: TransformerConfig) -> Iterator[PlacedSlot]:
     """The slots of one model, layer by layer, in checkpoint order."""
+    for slot, given in _by_layer(config):
+        shape = evaluate(slot.shape, config)
+        for index in indices(slot.name, config, given):
+            yield PlacedSlot(slot, index, slot.name.format(**index), shape)
+
+
+def count_parameters(config: TransformerConfig) -> int:
+    """Number of weights of a model; without naming each of them, for there may be tens of thousands of experts."""
+    total = 0
+    for slot, given in _by_layer(config):
+        total += prod(evaluate(slot.shape, config)) * prod(
+            getattr(config, INDICES[key]) for key in _free(slot.name, given)
+        )
+    return total
+
+
+def _by_layer(config: TransformerConfig) -> Iterator[tuple[Slot, dict[str, int]]]:
+    """Slots with the layer they are in, layer by layer."""
     present = [slot for slot in SLOTS if slot.when(config)]
     first_layer = next((i for i, slot in enumerate(present) if slot.per_layer), len(present))
     layer_slots = [slot for slot in present if slot.per_layer]
     for slot in present[:first_layer]:
-        yield from _placed(slot, config)
+        yield slot, {}
     for layer in range(config.num_stored_layers):
         for slot in layer_slots:
             if slot.layers(config, layer):
-                yield from _placed(slot, config, L=layer)
+                yield slot, {"L": layer}
     for slot in present[first_layer:]:
         if not slot.per_layer:
-            yield from _placed(slot, config)
-
-
-def _placed(slot: Slot, config: TransformerConfig, **given: int) -> Iterator[PlacedSlot]:
-    shape = evaluate(slot.shape, config)
-    for index in indices(slot.name, config, given):
-        yield PlacedSlot(slot, index, slot.name.format(**index), shape)
+            yield slot, {}
 
 
 def indices(template: str, config: TransformerConfig, given: dict[str, int] | None = None) -> Iterator[dict[str, int]]:
     """Every combination of the indices that a template has placeholders for, beside those `given`."""
     given = given or {}
-    free = [key for key in INDICES if f"{{{key}}}" in template and key not in given]
+    free = _free(template, given)
     for values in product(*(range(getattr(config, INDICES[key])) for key in free)):
         yield {**given, **dict(zip(free, values, strict=True))}
+
+
+def _free(template: str, given: dict[str, int]) -> list[str]:
+    return [key for key in INDICES if f"{{{key}}}" in template and key not in given]
 
 
 def slots_of(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
