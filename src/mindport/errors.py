@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from typing import Any
 
 _brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = _brief.maxlong = 60
@@ -27,7 +28,7 @@ class MindportError(Exception):
         self.message = message
         self.fix = fix
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, Any]:
         """The two sentences by name."""
         return {"message": self.message, "fix": self.fix}
 

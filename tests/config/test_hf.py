@@ -384,26 +384,29 @@ def test_an_explicit_head_width_need_not_divide() -> None:
 def test_the_nearest_model_type_is_suggested(model_type: str, near: str) -> None:
     with pytest.raises(MindportError) as error:
         from_hf({"model_type": model_type})
-    assert f"model_type '{model_type}' is not supported." in error.value.message
+    assert f"model_type '{model_type}' is not known; " in error.value.message
     assert f"Nearest supported model_type: {near}." in error.value.fix
     assert "mindport list" in error.value.fix
 
 
 @pytest.mark.parametrize("model_type", ["", "zzz", "../llama", "mindport.cli", "__init__", "x" * 100_000, "llama\n"])
 def test_model_types_that_are_not_declared(model_type: str) -> None:
-    assert "is not supported" in refusal({"model_type": model_type})
+    assert "is not known; it has none of the keys" in refusal({"model_type": model_type})
 
 
-@pytest.mark.parametrize("model_type", [None, 3, ["llama"], {"a": 1}, True])
-def test_a_config_without_model_type(model_type: Any) -> None:
-    assert refusal({"model_type": model_type}) == "The config names no model_type."
+@pytest.mark.parametrize("model_type", [3, ["llama"], {"a": 1}, True, 0, False, [], float("nan")])
+def test_model_types_that_are_no_names(model_type: Any) -> None:
+    assert refusal(LLAMA, model_type=model_type) == f"model_type must be a string, not {model_type!r}."
 
 
 @pytest.mark.parametrize("named", ["LlamaForSequenceClassification", "Nonsense", 3, [3], [["LlamaModel"]], [None]])
 def test_classes_that_are_not_declared(named: Any) -> None:
     with pytest.raises(MindportError, match="of llama is not supported") as error:
         from_hf({**LLAMA, "architectures": named if isinstance(named, list) else [named]})
-    assert error.value.fix == "Supported classes: LlamaForCausalLM, LlamaModel, LLaMAForCausalLM."
+    assert error.value.fix == (
+        "Supported classes: LlamaForCausalLM, LlamaModel, LLaMAForCausalLM. "
+        "The bare model, without a head, is LlamaModel."
+    )
 
 
 @pytest.mark.parametrize("named", [None, [], ""])

@@ -34,7 +34,9 @@ def written(tmp_path: Path, content: bytes) -> Path:
         (b'{"a": "\\ud83d\\ude00"}', {"a": "😀"}),
         (b'{"a": Infinity, "b": -Infinity}', {"a": math.inf, "b": -math.inf}),
         (b'{"a": 1e400}', {"a": math.inf}),
-        (b'{"a": 1, "a": 2}', {"a": 2}),  # as transformers reads it
+        (b'{"a": 1, "a": 1}', {"a": 1}),
+        (b'{"a": NaN, "b": [{"c": 1, "c": 1}], "a": NaN, "a": NaN}'.replace(b"NaN", b"2"), {"a": 2, "b": [{"c": 1}]}),
+        (b'{"a": ' + b"[" * 60 + b"]" * 60 + b"}", {"a": json.loads("[" * 60 + "]" * 60)}),
     ],
 )
 def test_what_is_read(tmp_path: Path, content: bytes, wanted: Any) -> None:
@@ -65,6 +67,8 @@ def test_bare_nan(tmp_path: Path) -> None:
         b'{"a": ' + b"9" * 5000 + b"}",
         b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"a": ' * 100_000,
+        b'{"a": ' + b"[" * 70 + b"]" * 70 + b"}",
+        b'{"a": ' * 70 + b"1" + b"}" * 70,
         b"\x00" * 100,
         b"\x1f\x8b\x08compressed",
     ],
@@ -86,6 +90,48 @@ def test_what_is_not_an_object(tmp_path: Path, content: bytes) -> None:
 def test_where_the_mistake_is(tmp_path: Path) -> None:
     with pytest.raises(MindportError, match=r"line 3 column 8"):
         read_json_object(written(tmp_path, b'{\n  "a": 1,\n  "b": oops\n}'))
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        (b'{"a": 1, "a": 2}', "a"),
+        (b'{"a": 1, "b": 2, "a": 1, "b": 3}', "b"),
+        (b'{"a": 1, "a": true}', "a"),
+        (b'{"a": 1, "a": 1.0}', "a"),
+        (b'{"a": null, "a": 0}', "a"),
+        (b'{"a": [1], "a": [2]}', "a"),
+        (b'{"x": {"y": [{"rope_theta": 1e4, "rope_theta": 1e6}]}}', "rope_theta"),
+        (b'{"a": {"c": 1}, "a": {"c": 2}, "a": {"c": 1}}', "a"),
+        (b'{"\\u0061": 1, "a": 2}', "a"),
+    ],
+)
+def test_a_key_with_two_values(tmp_path: Path, content: bytes, key: str) -> None:
+    with pytest.raises(MindportError, match=rf"config\.json gives '{key}' more than once, with different values") as e:
+        read_json_object(written(tmp_path, content))
+    assert e.value.fix
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        (b'{"hidden_size": CONFIG_SIZE}', "hidden_size"),
+        (b'{\n  "a": 1,\n  "b"  :\n   oops\n}', "b"),
+        (b'{"a": {"b c": nope}}', "b c"),
+        (b'{"a": }', "a"),
+        (b'{"a":', "a"),
+        (b'{"q\\"uote": x}', 'q\\\\"uote'),
+    ],
+)
+def test_whose_value_is_not_json(tmp_path: Path, content: bytes, key: str) -> None:
+    with pytest.raises(MindportError, match=rf"the value of {key}: Expecting value: line \d+ column \d+"):
+        read_json_object(written(tmp_path, content))
+
+
+def test_a_mistake_that_is_no_value_names_no_key(tmp_path: Path) -> None:
+    with pytest.raises(MindportError) as error:
+        read_json_object(written(tmp_path, b'{"a": 1 "b": 2}'))
+    assert "value of" not in error.value.message
 
 
 @pytest.mark.parametrize("name", ["missing.json", "", "x" * 5000, "nul\0"])

@@ -110,14 +110,14 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
 HEAVY = ("torch", "mindspore", "transformers", "safetensors", "numpy", "ml_dtypes", "rich", "yaml", "jinja2")
 
 
-def loaded_after(code: str, *args: str) -> set[str]:
-    """Which heavy modules a fresh interpreter holds after running `code`."""
+def loaded_after(code: str, *args: str, ends_with: int = 0) -> set[str]:
+    """Which heavy modules a fresh interpreter holds after running `code`, which ends with this status."""
     report = (
         "import json, sys\n"
         "try:\n"
         f"    exec({code!r})\n"
         "except SystemExit as end:\n"
-        "    assert not end.code, end.code\n"
+        f"    assert (end.code or 0) == {ends_with}, end.code\n"
         f"print('\\n' + json.dumps([name for name in {HEAVY!r} if name in sys.modules]))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
@@ -132,18 +132,27 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_after("import mindport") == set()
 
 
+CONFIGS = {
+    "text": '{"model_type": "llama"}',
+    "composite": '{"model_type": "llava", "text_config": {"model_type": "llama"}, "vision_config": {}}',
+    "refused": '{"model_type": "t5"}',
+}
+
+
 @pytest.mark.parametrize("verb", ["list", "inspect", "convert"])
 @pytest.mark.parametrize("as_json", [False, True])
-def test_verbs_on_files_load_nothing_heavy(verb: str, as_json: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_verbs_on_files_load_nothing_heavy(verb: str, as_json: bool, kind: str, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
-    config.write_text('{"model_type": "llama"}')
+    config.write_text(CONFIGS[kind])
     arguments = {
         "list": ["list"],
         "inspect": ["inspect", str(config)],
         "convert": ["convert", str(config), "--output", str(tmp_path / "out")],
     }[verb]
     code = "from mindport.cli.app import main; main()"
-    assert loaded_after(code, *arguments, *(["--json"] if as_json else [])) == set()
+    ends_with = 1 if kind == "refused" and str(config) in arguments else 0
+    assert loaded_after(code, *arguments, *(["--json"] if as_json else []), ends_with=ends_with) == set()
 
 
 def _comparands(node: ast.Compare) -> Iterator[ast.expr]:

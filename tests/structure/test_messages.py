@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mindport import i18n
-from mindport.architectures import architecture, model_types, vocabulary
+from mindport.architectures import architecture, families, model_types, vocabulary
 from mindport.architectures.vocabulary import Ignored, Only
 from mindport.config import audit
 from mindport.config.hf import from_hf
@@ -59,6 +59,12 @@ def tensor_reasons() -> set[str]:
     declared = [architecture(name) for name in model_types()]
     listed = [a.unused for a in declared] + [c.unused for a in declared for c in a.classes.values()]
     return {reason for unused in listed for reason in unused.values()}
+
+
+def verdict_reasons() -> set[str]:
+    """Why no declaration reads a config."""
+    table = families._table()
+    return {entry["reason"] for entry in (*table["model_types"], *table["hints"])} | _constants(families, "NO_MODEL")
 
 
 def table_headers() -> set[str]:
@@ -107,6 +113,7 @@ SAID_ELSEWHERE: set[str] = set()
 
 INDIRECT: dict[str, set[str]] = {
     "self.reason": rule_reasons(),
+    "found.reason": verdict_reasons(),
     "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "ASSUMED_CLASS"),
     "reason": tensor_reasons() | rule_reasons(),
     "row.layer": LAYERS,

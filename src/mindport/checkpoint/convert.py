@@ -96,6 +96,16 @@ def plan_conversion(model: Path) -> tuple[NativeConfig, Plan]:
         PlanError: tensors without a place, missing or mis-shaped; all of them at once.
     """
     described = read_hf_config(model)
+    if described.part.path:
+        # transformers has changed the names under which it stores the parts, and no declaration says them.
+        raise MindportError(
+            tr(
+                "{model} is a composite model; only the config of its text model, {part}, can be converted.",
+                model=model,
+                part=described.part.name,
+            ),
+            tr("Give its config.json, or a folder with the weights of the text model alone."),
+        )
     source = safetensors.read_folder(model)
     spelling = spelling_of(described, source)
     described = with_optional_parts(described, spelling, source)

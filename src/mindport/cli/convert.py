@@ -7,7 +7,7 @@ import time
 import typer
 
 from mindport.cli.options import Format, Json, ModelOrConfig, OutputFolder, Overwrite, TargetName, To, WeightsFormat
-from mindport.cli.output import byte_progress, print_json
+from mindport.cli.output import byte_progress, print_json, read_and_left_out
 from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
 from mindport.i18n import tr
@@ -29,7 +29,8 @@ def command(
         done = convert(model, output, weights_format=weights_format.value, overwrite=overwrite, progress=progress)
     seconds = time.perf_counter() - started
     plan = done.plan
-    unhandled = unhandled_keys(done.config.model)
+    described = done.config.model
+    unhandled = unhandled_keys(described)
     if as_json:
         print_json(
             {
@@ -43,11 +44,14 @@ def command(
                 "skipped": plan.skipped if plan else {},
                 "tied_copies": sorted(plan.copies) if plan else [],
                 "unhandled": unhandled,
+                "left_out": described.part.left_out,
                 "seconds": seconds,
             }
         )
         return
     typer.echo(f"{done.folder / FILE_NAME}")
+    if described.part.path:
+        typer.secho(read_and_left_out(described), err=True, fg="yellow")
     if unhandled:
         keys = printable(", ".join(unhandled))
         typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")

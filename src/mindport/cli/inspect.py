@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mindport.cli.options import Json, ModelOrConfig
-from mindport.cli.output import finish, print_table
+from mindport.cli.output import finish, print_table, read_and_left_out
 from mindport.config.audit import Row, audit, unhandled_keys
 from mindport.config.hf import read_hf_config
 from mindport.errors import MindportError
@@ -35,6 +35,8 @@ def command(
                 parameters=parameters,
             )
         )
+        if described.part.path:
+            typer.echo(read_and_left_out(described))
         print_table(("key", "value", "layer", "origin", "status", "MindSpore field"), [_cells(row) for row in rows])
         keys = printable(", ".join(unhandled)) or "-"
         typer.echo(tr("{count} unhandled keys: {keys}", count=len(unhandled), keys=keys))
@@ -47,6 +49,8 @@ def command(
     result = {
         "model_type": described.model_type,
         "hf_class": described.hf_class,
+        "part": described.part.name,
+        "left_out": described.part.left_out,
         "parameters": parameters,
         "fields": rows,
         "unhandled": unhandled,

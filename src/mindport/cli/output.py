@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mindport.config.hf import ModelConfig
 from mindport.config.strict_json import strict_json
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -55,6 +56,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for number, row in enumerate(table):
         cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
         typer.secho("  ".join([*cells, row[-1]]).rstrip(), bold=number == 0)
+
+
+def read_and_left_out(model: ModelConfig) -> str:
+    """Of a composite config: which part was read, and the keys that were not."""
+    left_out = printable(", ".join(model.part.left_out)) or "-"
+    return tr("Only the text model, {part}, is read. Left out: {keys}", part=model.part.name, keys=left_out)
 
 
 def print_stage(name: str, passed: bool, summary: str, seconds: float) -> None:

@@ -42,17 +42,17 @@ class Row:
 
 
 def audit(model: ModelConfig) -> list[Row]:
-    """Every key of the source config and every class default that matters, in file order; then what formulas add."""
-    declaration = model.declaration
-    values = with_defaults(model.hf, declaration)
-    rows = [_row(declaration, key, model.hf[key], "file", values) for key in model.hf]
-    spelled = {key for key in model.hf for rule in (declaration.rule_for(key),) if rule for key in rule.keys}
+    """Every key of the text model's config, in file order; class defaults that matter; then what formulas add."""
+    declaration, hf = model.declaration, model.part.config
+    values = with_defaults(hf, declaration)
+    rows = [_row(declaration, key, hf[key], "file", values) for key in hf]
+    spelled = {key for key in hf for rule in (declaration.rule_for(key),) if rule for key in rule.keys}
     for rule in declaration.rules:
         for key in rule.keys:
             if key in values and key not in spelled and not isinstance(rule, Ignored):
                 row = _row(declaration, key, class_defaults(model.model_type).get(key), "class default", values)
                 rows += [row] if row.to else []
-    if not model.hf.get("architectures"):
+    if not hf.get("architectures"):
         rows.append(Row("architectures", [model.hf_class], RECORD, "class default", DERIVED, {}, ASSUMED_CLASS))
     rows += [
         Row(
@@ -69,8 +69,8 @@ def audit(model: ModelConfig) -> list[Row]:
 
 
 def unhandled_keys(model: ModelConfig) -> list[str]:
-    """Keys of the source config that no rule knows."""
-    return [key for key in model.hf if model.declaration.rule_for(key) is None]
+    """Keys of the text model's config that no rule knows."""
+    return [key for key in model.part.config if model.declaration.rule_for(key) is None]
 
 
 def _row(declaration: Architecture, key: str, value: Any, origin: str, values: Mapping[str, Any]) -> Row:

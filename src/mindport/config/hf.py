@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mindport.architectures import Architecture, HFClass, architecture, class_defaults
-from mindport.architectures.vocabulary import Field
+from mindport.architectures.families import is_declared
+from mindport.architectures.vocabulary import Field, checked
+from mindport.config.composite import TextPart, text_part, with_text
 from mindport.config.json_file import read_json_object
+from mindport.config.unsupported import unsupported
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
@@ -26,13 +29,18 @@ class ModelConfig:
         model_type: Hugging Face model_type of the declaration.
         hf_class: Hugging Face class name.
         transformer: the canonical config.
-        hf: the source config as the file had it.
+        hf: the source config as the file had it, with all its parts where it is a composite of several models.
     """
 
     model_type: str
     hf_class: str
     transformer: TransformerConfig
     hf: dict[str, Any]
+
+    @property
+    def part(self) -> TextPart:
+        """What of the source config is the text model: all of it, but for composites."""
+        return text_part(self.hf)
 
     @property
     def declaration(self) -> Architecture:
@@ -71,14 +79,16 @@ def read_hf_config(model: Path) -> ModelConfig:
 
 
 def from_hf(hf: dict[str, Any]) -> ModelConfig:
-    """The canonical config of a Hugging Face config.
+    """The canonical config of a Hugging Face config; of a composite, that of its text model.
 
     Raises:
-        MindportError: unsupported, or a value that is wrong or cannot be expressed.
+        UnsupportedModel: no declaration reads it.
+        MindportError: a value that is wrong or cannot be expressed.
     """
-    declaration = declaration_of(hf)
-    hf_class = class_of(hf, declaration)
-    values = with_defaults(hf, declaration)
+    part = text_part(hf)
+    declaration = declaration_of(part)
+    hf_class = class_of(part.config, declaration)
+    values = with_defaults(part.config, declaration)
     canonical: dict[str, Any] = {**declaration.constants}
     for rule in declaration.rules:
         canonical.update(rule.decode(values))
@@ -112,7 +122,8 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
     Raises:
         MindportError: the canonical config holds something this architecture's config cannot say.
     """
-    result = dict(model.hf)
+    part = model.part
+    result = dict(part.config)
     result.setdefault("model_type", model.model_type)
     if class_of(result, model.declaration) != model.hf_class:
         result["architectures"] = [model.hf_class]
@@ -134,22 +145,22 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
             ),
             tr("Export to an architecture that can, or set the fields back."),
         )
-    return result
+    return with_text(model.hf, part, result)
 
 
-def declaration_of(hf: Mapping[str, Any]) -> Architecture:
+def declaration_of(part: TextPart) -> Architecture:
     """The declaration a config asks for.
 
     Raises:
-        MindportError: no model_type, or one that is not declared.
+        UnsupportedModel: there is none.
+        MindportError: model_type is not a string.
     """
-    model_type = hf.get("model_type")
-    if not isinstance(model_type, str):
-        raise MindportError(
-            tr("The config names no model_type."),
-            tr('Add "model_type", for example "llama", to config.json.'),
-        )
-    return architecture(model_type)
+    named = part.config.get("model_type")
+    if named is not None:
+        checked("model_type", named, str)
+    if not is_declared(part.config):
+        raise unsupported(part)
+    return architecture(named)
 
 
 def class_of(hf: Mapping[str, Any], declaration: Architecture) -> str:
@@ -169,9 +180,18 @@ def class_of(hf: Mapping[str, Any], declaration: Architecture) -> str:
                 name=brief(name),
                 model_type=declaration.model_type,
             ),
-            tr("Supported classes: {allowed}.", allowed=", ".join(declaration.classes)),
+            _supported_classes(declaration),
         )
     return name
+
+
+def _supported_classes(declaration: Architecture) -> str:
+    allowed = tr("Supported classes: {allowed}.", allowed=", ".join(declaration.classes))
+    backbones = (name for name, declared in declaration.classes.items() if declared.fields.get("head") == "none")
+    backbone = next(backbones, None)
+    if backbone is None:
+        return allowed
+    return f"{allowed} {tr('The bare model, without a head, is {backbone}.', backbone=backbone)}"
 
 
 def with_defaults(hf: Mapping[str, Any], declaration: Architecture) -> dict[str, Any]:
