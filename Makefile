@@ -92,6 +92,10 @@ format: $(STAMP) ## Put the code into the agreed format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
+.PHONY: docs
+docs: $(STAMP) ## Write the pages that are derived from the code
+	$(PY) docs/generate.py
+
 .PHONY: clean
 clean: ## Remove the environments, the caches and what the demo wrote
 	rm -rf $(VENV) $(VENV_MF) build dist demo-output .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
