@@ -44,7 +44,7 @@ written by `make docs` from the declarations, so it names what this version read
   their model_types behind it. *Fixed*: the same in every model of an architecture. *By the class*: follows from
   `architectures`. *Computed*: some architectures have a formula in place of a key.
 - **MindFormers (mcore)**: the name in `TransformerConfig` of MindFormers 1.9 (`use_legacy: False`).
-- **MindFormers (legacy)**: the name in `LlamaConfig` of MindFormers 1.9 (`use_legacy: True`).
+- **MindFormers (legacy)**: the name in `LlamaConfig` of MindFormers 1.9, or in its `MoEConfig` (`use_legacy: True`).
 - **none**: there is no counterpart. A name says that both set the same property, not that both spell its values alike:
   `window_size`, for example, is a pair in MindFormers.""",
     head=("Field", "Type", "Default", "Meaning", "Hugging Face", "MindFormers (mcore)", "MindFormers (legacy)"),
@@ -67,7 +67,7 @@ CHINESE = Words(
 - **Hugging Face**：`config.json` 中决定该字段的键。仅有部分架构读取的键，其后括号内列出对应的 model_type。
   *固定*：同一架构的所有模型都相同。*由类决定*：取决于 `architectures`。*计算得出*：部分架构不设键，而用公式计算。
 - **MindFormers (mcore)**：在 MindFormers 1.9 的 `TransformerConfig` 中的名称（`use_legacy: False`）。
-- **MindFormers (legacy)**：在 MindFormers 1.9 的 `LlamaConfig` 中的名称（`use_legacy: True`）。
+- **MindFormers (legacy)**：在 MindFormers 1.9 的 `LlamaConfig` 或其 `MoEConfig` 中的名称（`use_legacy: True`）。
 - **无**：没有对应项。列出名称只表示两者设置同一属性，取值的写法未必相同：例如 `window_size` 在 MindFormers
   中是一对数。""",
     head=("字段", "类型", "默认值", "含义", "Hugging Face", "MindFormers (mcore)", "MindFormers (legacy)"),

@@ -19,8 +19,9 @@ def _doc(
 
     Args:
         meaning: with the unit, or the values it may have. It needs an entry in the catalogue of translations.
-        mcore, legacy: how MindFormers 1.9 calls it, in its TransformerConfig and in its LlamaConfig; several names
-            with spaces between, "" where there is none. A test asks for `mcore`, so that nobody forgets it.
+        mcore, legacy: how MindFormers 1.9 calls it, in its TransformerConfig and in its LlamaConfig (with MoEConfig);
+            several names with spaces between, "" where there is none. A test asks for `mcore`, so that nobody forgets
+            it.
     """
     metadata = {"doc": meaning, "mcore": mcore, "legacy": legacy}
     return field(metadata=metadata) if required else field(default=default, metadata=metadata)
