@@ -78,8 +78,9 @@ slow: $(STAMP) ## Run the slow tests
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
 
 .PHONY: conformance
-conformance: $(STAMP_MF) ## Run the tests that need MindFormers, in .venv-mindformers
-	MINDPORT_CONFORMANCE=1 $(PY_MF) -m pytest tests/conformance $(PYTEST_ARGS)
+conformance: $(STAMP_MF) ## Run the tests that need MindFormers or transformers 4, in .venv-mindformers
+	MINDPORT_CONFORMANCE=1 $(PY_MF) -m pytest tests/conformance tests/architectures/test_defaults.py $(PYTEST_ARGS)
+	$(PY_MF) -m pytest tests/architectures/test_parity.py -k "test_outputs and -0-" $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format and types
@@ -91,6 +92,10 @@ lint: $(STAMP) ## Check style, format and types
 format: $(STAMP) ## Put the code into the agreed format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+.PHONY: docs
+docs: $(STAMP) ## Write the pages that are derived from the code
+	$(PY) docs/generate.py
 
 .PHONY: clean
 clean: ## Remove the environments, the caches and what the demo wrote

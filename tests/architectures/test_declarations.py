@@ -170,6 +170,17 @@ def test_every_key_is_accounted_for(model: Prepared) -> None:
     assert [row.key for row in audit(from_hf(full)) if row.status == UNHANDLED] == []
 
 
+@each_architecture
+def test_a_rule_determines_the_same_fields_whatever_its_keys_say(model_type: str) -> None:
+    """The reference of `TransformerConfig` lists the keys of each field from the class defaults alone."""
+    declaration = architecture(model_type)
+    defaults = with_defaults({}, declaration)
+    for variant in variants(model_type):
+        values = with_defaults(variant.hf, declaration)
+        for rule in declaration.rules:
+            assert rule.decode(values).keys() == rule.decode(defaults).keys(), (str(variant), rule.keys)
+
+
 def trace(config: Any) -> set[str]:
     """The attributes of a config that the code of transformers reads from now on, apart from the config's own code."""
     read: set[str] = set()

@@ -282,6 +282,10 @@ def test_yarn_takes_the_trained_length_from_the_model(absent: dict[str, None]) -
             {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "default"}},
             "rope_scaling, rope_parameters are the same setting and disagree.",
         ),
+        (
+            {"rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2.0, "rope_theta": 3e5}},
+            "rope_theta, rope_scaling.rope_theta are the same setting and disagree.",
+        ),
         ({"rope_theta": 0}, "rope_theta must be at least 1, not 0.0."),
         ({"rope_theta": "1e4"}, "rope_theta must be a number, not '1e4'."),
         ({"rope_theta": None}, "rope_theta must be a number, not None."),

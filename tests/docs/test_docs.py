@@ -29,7 +29,11 @@ from mindport.verify.text import Text
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
-PAIRS = {"README": (ROOT / "README.md", ROOT / "README_CN.md"), "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md")}
+PAIRS = {
+    "README": (ROOT / "README.md", ROOT / "README_CN.md"),
+    "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
+    "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
+}
 CLI_PAGES = PAIRS["cli"]
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 OBJECTS = (Row, Difference, Gate, Text, Alignment, Settings, WeightsRecord, Stage)
@@ -238,7 +242,7 @@ def test_keys_of_the_native_config(page: Path, model: Path, tmp_path: Path) -> N
     assert set(written["source"]["names"]) <= set(described["source"])
 
 
-@pytest.mark.parametrize("page", [page for pair in PAIRS.values() for page in pair], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAIRS["README"], *PAIRS["cli"]], ids=lambda page: page.name)
 def test_gates_are_the_documented_ones(page: Path) -> None:
     rows = table(prose(page), BOUND)
     (head,) = [rows[0] for rows in tables(prose(page)) if rows[0][0] in BOUND]

@@ -107,7 +107,18 @@ def test_frameworks_stay_in_their_rooms(path: Path) -> None:
             assert not (top and framework in ONLY_WHEN_CALLED), f"{module} is imported at module level"
 
 
-HEAVY = ("torch", "mindspore", "transformers", "safetensors", "numpy", "ml_dtypes", "rich", "yaml", "jinja2")
+HEAVY = (
+    "torch",
+    "mindspore",
+    "transformers",
+    "safetensors",
+    "numpy",
+    "ml_dtypes",
+    "rich",
+    "yaml",
+    "jinja2",
+    "pydantic",
+)
 
 
 def loaded_after(code: str, *args: str, ends_with: int = 0) -> set[str]:

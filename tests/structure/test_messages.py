@@ -11,6 +11,7 @@ import json
 import re
 import string
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from mindport.architectures import architecture, families, model_types, vocabula
 from mindport.architectures.vocabulary import Ignored, Only
 from mindport.config import audit
 from mindport.config.hf import from_hf
+from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mindport"
@@ -120,6 +122,7 @@ INDIRECT: dict[str, set[str]] = {
     "row.origin": ORIGINS,
     "row.status": STATUSES,
     "_TYPE_NAMES[kind]": set(vocabulary._TYPE_NAMES.values()),
+    "f.metadata['doc']": {f.metadata["doc"] for f in fields(TransformerConfig)},
     "t.title": {target.title for target in TARGETS.values()},
     "header": table_headers(),
     "name": stage_names(),

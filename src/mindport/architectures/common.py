@@ -98,7 +98,7 @@ class Labels:
         names, count = hf.get("id2label"), hf.get("num_labels")
         if names:
             return {"num_labels": len(checked("id2label", names, dict))}
-        return {} if count is None else {"num_labels": checked("num_labels", count, int, 1)}
+        return {"num_labels": 2 if count is None else checked("num_labels", count, int, 1)}
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         if not config.head.endswith("classification"):

@@ -67,6 +67,12 @@ class Rope:
                 tr("{keys} are the same setting and disagree.", keys="rope_scaling, rope_parameters"),
                 tr("Correct it in config.json."),
             )
+        # transformers 5 reads a base that stands among the scaling, transformers 4 only the one outside.
+        if not new and old.get("rope_theta", hf["rope_theta"]) != hf["rope_theta"]:
+            raise MindportError(
+                tr("{keys} are the same setting and disagree.", keys="rope_theta, rope_scaling.rope_theta"),
+                tr("Correct it in config.json."),
+            )
         scaling = dict(new or old)
         theta = scaling.pop("rope_theta", None)
         theta = checked("rope_theta", hf["rope_theta"] if theta is None else theta, float, 1)
