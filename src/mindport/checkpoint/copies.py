@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 from mindport.checkpoint.execute import Reader
@@ -38,6 +37,8 @@ def check_copies(plan: Plan) -> None:
 
 
 def _digest(chunks: Iterable[bytes]) -> bytes:
+    import hashlib  # slow to load, and a config alone has no weights to compare
+
     digest = hashlib.blake2b()
     for chunk in chunks:
         digest.update(chunk)
