@@ -9,12 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+NUMERICS, TRAINING, RUN = "numerics", "training", "run"
+"""What another value of a field changes: what the model computes in evaluation; how it trains; how it is run, which is
+token ids for generation and batching, and precision."""
 
-def _doc(meaning: str, default: Any = None, *, required: bool = False) -> Any:
-    """A dataclass field that carries its own documentation."""
-    if required:
-        return field(metadata={"doc": meaning})
-    return field(default=default, metadata={"doc": meaning})
+
+def _doc(meaning: str, default: Any = None, *, required: bool = False, effect: str = NUMERICS) -> Any:
+    """A dataclass field that carries its own documentation.
+
+    Args:
+        effect: NUMERICS unless it is certain that no evaluation reads the field.
+    """
+    metadata = {"doc": meaning, "effect": effect}
+    return field(metadata=metadata) if required else field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,27 +82,34 @@ class TransformerConfig:
     head_activation: str = _doc("activation inside the masked-LM head", "gelu")
 
     # --- regularisation and initialisation -----------------------------------------------------------------
-    hidden_dropout: float = _doc("dropout probability after attention and MLP", 0.0)
-    attention_dropout: float = _doc("dropout probability on attention weights", 0.0)
-    embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0)
-    classifier_dropout: float = _doc("dropout probability before a classification head", 0.0)
-    init_method_std: float = _doc("standard deviation of initial weights (initializer_range)", 0.02)
+    hidden_dropout: float = _doc("dropout probability after attention and MLP", 0.0, effect=TRAINING)
+    attention_dropout: float = _doc("dropout probability on attention weights", 0.0, effect=TRAINING)
+    embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0, effect=TRAINING)
+    classifier_dropout: float = _doc("dropout probability before a classification head", 0.0, effect=TRAINING)
+    init_method_std: float = _doc("standard deviation of initial weights (initializer_range)", 0.02, effect=TRAINING)
 
     # --- token ids -----------------------------------------------------------------------------------------
-    bos_token_id: int | None = _doc("begin of sequence", None)
-    eos_token_id: int | list[int] | None = _doc("end of sequence; several are possible", None)
-    pad_token_id: int | None = _doc("padding", None)
+    bos_token_id: int | None = _doc("begin of sequence", None, effect=RUN)
+    eos_token_id: int | list[int] | None = _doc("end of sequence; several are possible", None, effect=RUN)
+    pad_token_id: int | None = _doc("padding", None, effect=RUN)
 
-    embedding_padding_idx: int | None = _doc("row of the word embedding that gets no gradient from the input", None)
+    embedding_padding_idx: int | None = _doc(
+        "row of the word embedding that gets no gradient from the input", None, effect=TRAINING
+    )
 
     # --- precision -----------------------------------------------------------------------------------------
-    params_dtype: str = _doc("dtype of the parameters: float32, float16 or bfloat16", "float32")
-    compute_dtype: str = _doc("dtype of matrix products", "float32")
-    layernorm_compute_dtype: str = _doc("dtype inside norms", "float32")
-    softmax_compute_dtype: str = _doc("dtype inside the attention softmax", "float32")
-    rotary_dtype: str = _doc("dtype of the RoPE tables and rotation", "float32")
+    params_dtype: str = _doc("dtype of the parameters: float32, float16 or bfloat16", "float32", effect=RUN)
+    compute_dtype: str = _doc("dtype of matrix products", "float32", effect=RUN)
+    layernorm_compute_dtype: str = _doc("dtype inside norms", "float32", effect=RUN)
+    softmax_compute_dtype: str = _doc("dtype inside the attention softmax", "float32", effect=RUN)
+    rotary_dtype: str = _doc("dtype of the RoPE tables and rotation", "float32", effect=RUN)
 
     @classmethod
     def describe(cls) -> dict[str, str]:
         """Field name -> meaning, in declaration order."""
         return {f.name: f.metadata["doc"] for f in fields(cls)}
+
+    @classmethod
+    def effects(cls) -> dict[str, str]:
+        """Field name -> what a change of it changes: NUMERICS, TRAINING or RUN."""
+        return {f.name: f.metadata["effect"] for f in fields(cls)}
