@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +56,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for number, row in enumerate(table):
         cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
         typer.secho("  ".join([*cells, row[-1]]).rstrip(), bold=number == 0)
+
+
+def short(value: Any, most: int = 40) -> str:
+    """A value as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def print_stage(name: str, passed: bool, summary: str, seconds: float) -> None:
