@@ -10,8 +10,8 @@ from typing import Any
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
-_LIMIT = 64 << 20
-"""Bytes. Far above any real config or shard index; a larger file is a mistake or an attack."""
+LIMIT = 64 << 20
+"""Bytes. Far above any real config, shard index or tokenizer; a larger file is a mistake or an attack."""
 
 
 def parse_json(content: bytes, **options: Any) -> Any:
@@ -39,14 +39,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
     Raises:
         MindportError: missing, not a file, too large, not UTF-8, not JSON, or not an object.
     """
-    if not os.path.isfile(path):
-        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
-    if path.stat().st_size > _LIMIT:
-        raise MindportError(tr("{path} is too large for a JSON file.", path=path), tr("Check the path."))
+    content = read_limited(path)
     try:
-        value = parse_json(path.read_bytes())
-    except OSError as error:
-        raise unreadable(path, error) from None
+        value = parse_json(content)
     except ValueError as error:
         raise MindportError(
             tr("{path} is not valid JSON: {error}.", path=path, error=error),
@@ -57,6 +52,24 @@ def read_json_object(path: Path) -> dict[str, Any]:
             tr("{path} does not hold a JSON object.", path=path), tr("Restore or re-download the file.")
         )
     return value
+
+
+def read_limited(path: Path) -> bytes:
+    """A file of a size that configs and tokenizers have.
+
+    Raises:
+        MindportError: missing, not a file, too large, or unreadable.
+    """
+    if not os.path.isfile(path):
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
+    try:
+        if path.stat().st_size > LIMIT:
+            raise MindportError(
+                tr("{path} is too large: more than {limit} MiB.", path=path, limit=LIMIT >> 20), tr("Check the path.")
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def unreadable(path: Path, error: OSError) -> MindportError:
