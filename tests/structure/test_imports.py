@@ -132,14 +132,16 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_after("import mindport") == set()
 
 
-@pytest.mark.parametrize("verb", ["list", "inspect", "convert"])
+@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert"])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_verbs_on_files_load_nothing_heavy(verb: str, as_json: bool, tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "llama"}')
+    (tmp_path / "tokenizer.json").write_text('{"model": {"vocab": {"a": 0}}}')
     arguments = {
         "list": ["list"],
-        "inspect": ["inspect", str(config)],
+        "inspect": ["inspect", str(tmp_path)],
+        "diff": ["diff", str(config), str(config)],
         "convert": ["convert", str(config), "--output", str(tmp_path / "out")],
     }[verb]
     code = "from mindport.cli.app import main; main()"
