@@ -23,7 +23,7 @@ from mindport.version import __version__
 
 SRC = Path(__file__).parents[2] / "src"
 FRAMEWORKS = ("torch", "transformers", "mindspore", "jinja2", "matplotlib")
-VERBS = ("inspect", "convert", "verify", "migrate", "list")
+VERBS = ("inspect", "diff", "convert", "verify", "migrate", "list")
 
 GPT2 = {"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "vocab_size": 5, "n_positions": 6, "n_inner": 4}
 
@@ -155,6 +155,7 @@ def test_version_of_the_module() -> None:
         [],
         ["nonsense"],
         ["inspect"],
+        ["diff", "x"],
         ["convert", "x"],
         ["verify", "x"],
         ["list", "x"],
@@ -186,7 +187,7 @@ def test_list(run: Run) -> None:
 def test_list_as_json(run: Run) -> None:
     content = run("list", "--json").json
     assert list(content) == ["architectures", "targets"]
-    assert all(list(entry) == ["model_type", "title", "classes"] for entry in content["architectures"])
+    assert all(list(entry) == ["model_type", "title", "classes", "source"] for entry in content["architectures"])
     assert all(list(entry) == ["name", "title"] for entry in content["targets"])
 
 
@@ -203,7 +204,7 @@ def test_inspect(run: Run, model: Path) -> None:
 def test_inspect_as_json(run: Run, model: Path) -> None:
     content = run("inspect", model, "--json").json
     assert list(content) == [
-        *("model_type", "hf_class", "part", "left_out", "parameters", "fields", "unhandled", "transformer")
+        *("model_type", "hf_class", "part", "left_out", "parameters", "fields", "unhandled", "transformer", "tokenizer")
     ]
     assert (content["part"], content["left_out"]) == (None, [])
     assert content["parameters"] == 188
@@ -283,6 +284,90 @@ def test_numbers_that_json_has_no_word_for(run: Run, model: Path) -> None:
     content = json.loads(ended.out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     (row,) = [row for row in content["fields"] if row["key"] == "mystery"]
     assert row["value"] == ["NaN", "-Infinity"]
+
+
+# --- the tokenizer -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokenizer(model: Path) -> Path:
+    """Of the model of five rows: four tokens."""
+    vocab = {"a": 0, "b": 1, "c": 2, "<end>": 3}
+    (model / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}}))
+    (model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>", "pad_token": "a"}))
+    return model
+
+
+def test_inspect_looks_at_the_tokenizer(run: Run, tokenizer: Path) -> None:
+    lines = run("inspect", tokenizer, "--strict").out.splitlines()
+    start = lines.index("tokenizer: 4 tokens, largest id 3; vocab_size 5, 1 rows without a token")
+    assert " ".join(lines[start + 1].split()) == "special token text id in the tokenizer id in the config verdict"
+    assert ["eos", '"<end>"', "3", "50256", "different"] in [line.split() for line in lines]
+    assert lines[-3:] == [
+        "padding side: not said; chat template: none",
+        "vocab_size padded for tensor parallel: 2: 6, 4: 8, 8: 8, 16: 16",
+        "warning: eos_token '<end>' has id 3 in the tokenizer, but the config says 50256.",
+    ]
+    found = run("inspect", tokenizer, "--json").json["tokenizer"]
+    assert (found["tokens"], found["padded_vocab"]["16"]) == (4, 16)
+    assert run("inspect", tokenizer / "config.json", "--json").json["tokenizer"] is None
+
+
+def test_a_tokenizer_that_does_not_fit_is_an_error_where_asked(run: Run, tokenizer: Path) -> None:
+    (tokenizer / "tokenizer.json").write_text('{"model": {"vocab": {"a": 0, "b": 9}}}')
+    assert run("inspect", tokenizer).code == 0
+    ended = run("inspect", tokenizer, "--strict", "--json")
+    assert ended.code == 1
+    assert ended.json["error"]["message"].startswith("The tokenizer does not fit the model: The tokenizer has 3 tokens")
+    (tokenizer / "config.json").write_text(json.dumps({**GPT2, "mystery": 1}))
+    message = run("inspect", tokenizer, "--strict", "--json").json["error"]["message"]
+    assert message.startswith("Unhandled config keys: mystery. The tokenizer does not fit the model: ")
+    (tokenizer / "config.json").write_text(json.dumps(GPT2))
+    (tokenizer / "tokenizer.json").write_text("{")
+    ended = run("inspect", tokenizer, "--strict")
+    assert "tokenizer: not counted; vocab_size 5" in ended.out
+    assert "tokenizer.json is not valid JSON" in ended.err
+
+
+# --- diff --------------------------------------------------------------------------------------------------------
+
+
+def test_diff_of_what_is_the_same(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps({**GPT2, "torch_dtype": "float32", "use_cache": True}))
+    ended = run("diff", model, tmp_path / "other.json")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[-2:] == [
+        "1 keys differ in spelling or bookkeeping only; --raw shows them.",
+        "No difference in meaning.",
+    ]
+    raw = run("diff", model, tmp_path / "other.json", "--raw")
+    assert any(line.split()[:5] == ["torch_dtype", "added", "-", '"float32"', "same"] for line in raw.out.splitlines())
+    ended = run("diff", model, tmp_path / "other.json", "--json")
+    assert (ended.code, ended.json["equal"], ended.json["fields"]) == (0, True, [])
+
+
+def test_diff_of_what_differs(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps({**GPT2, "vocab_size": 7, "resid_pdrop": 0.3}))
+    ended = run("diff", model, tmp_path / "other.json")
+    assert (ended.code, ended.err) == (1, "")
+    lines = ended.out.splitlines()
+    assert any(line.split() == ["vocab_size", "5", "7", "weight", "shapes"] for line in lines)
+    assert any(line.split() == ["resid_pdrop", "added", "-", "0.3", "training", "hidden_dropout"] for line in lines)
+    assert lines[-2:] == [
+        "weights: 0 added, 0 removed, 1 of another shape",
+        "2 fields differ: weight shapes 1, training 1",
+    ]
+    ended = run("diff", model, tmp_path / "other.json", "--json")
+    assert (ended.code, ended.err) == (1, "")
+    assert ended.json["equal"] is False
+    assert "error" not in ended.json
+
+
+def test_diff_of_hostile_configs_cannot_write_to_the_terminal(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps({**GPT2, "\x1b[2J": {"\u202e": "\x9b2J"}}))
+    ended = run("diff", model, tmp_path / "other.json", "--raw")
+    assert ended.code == 1
+    assert not any(char in ended.out for char in "\x1b\x9b\u202e")
 
 
 # --- convert -----------------------------------------------------------------------------------------------------

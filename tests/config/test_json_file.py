@@ -143,7 +143,7 @@ def test_what_is_not_a_file(tmp_path: Path, name: str) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
-        file.truncate(json_file._LIMIT + 1)
+        file.truncate(json_file.LIMIT + 1)
     with pytest.raises(MindportError, match="too large"):
         read_json_object(path)
 

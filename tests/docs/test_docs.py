@@ -21,6 +21,8 @@ from mindport.checkpoint.convert import convert
 from mindport.checkpoint.safetensors import make_header
 from mindport.cli.app import app
 from mindport.config.audit import Row
+from mindport.config.diff import EFFECTS, Change, Side, Slots
+from mindport.config.tokenizer_check import Finding, SpecialToken, TokenizerCheck
 from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.verify.alignment import Alignment, Settings
 from mindport.verify.compare import Difference
@@ -33,10 +35,29 @@ PAIRS = {
     "README": (ROOT / "README.md", ROOT / "README_CN.md"),
     "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
     "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
+    "own_architecture": (
+        ROOT / "docs/extending/own_architecture.md",
+        ROOT / "docs/extending/own_architecture_CN.md",
+    ),
 }
 CLI_PAGES = PAIRS["cli"]
 VERBS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-OBJECTS = (Row, Difference, Gate, Text, Alignment, Settings, WeightsRecord, Stage)
+OBJECTS = (
+    Row,
+    Side,
+    Change,
+    Slots,
+    TokenizerCheck,
+    SpecialToken,
+    Finding,
+    Difference,
+    Gate,
+    Text,
+    Alignment,
+    Settings,
+    WeightsRecord,
+    Stage,
+)
 
 OPTION, KEY, FIELD, BOUND = ("Option", "选项"), ("Key", "键"), ("Field", "字段"), ("Bound", "阈值")
 """What the first column of a table is called, in either language."""
@@ -165,6 +186,8 @@ def test_choices_and_defaults_are_documented(page: Path, verb: str) -> None:
             assert codes(name)[0] == f"{parameter.spellings[0]} {'|'.join(parameter.choices)}"
         if parameter.default is ...:
             assert default in ("required", "必需")
+        elif parameter.default is None:
+            assert default in ("none", "无")
         elif isinstance(parameter.default, bool):
             assert default in (("on", "开") if parameter.default else ("off", "关"))
         else:
@@ -179,11 +202,12 @@ def printed(*arguments: Path | str) -> dict[str, Any]:
 
 
 @each_cli_page
-@pytest.mark.parametrize("verb", ["list", "inspect", "convert"])
+@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert"])
 def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path, tmp_path: Path) -> None:
     arguments: dict[str, list[Path | str]] = {
         "list": [],
         "inspect": [model],
+        "diff": [model, model],
         "convert": [model, "--output", tmp_path / "out"],
     }
     found = printed(verb, *arguments[verb], "--json")
@@ -191,7 +215,8 @@ def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path
     assert names(rows) == list(found)
     english = table(section(CLI_PAGES[0], f"`mindport {verb}`"), KEY)
     for name, kind, _ in english:
-        assert _json_type(found[codes(name)[0]]) in kind, name
+        said = _json_type(found[codes(name)[0]])
+        assert said in kind or (said == "object" and kind.startswith("[")), name
 
 
 def _json_type(value: Any) -> str:
@@ -242,7 +267,13 @@ def test_keys_of_the_native_config(page: Path, model: Path, tmp_path: Path) -> N
     assert set(written["source"]["names"]) <= set(described["source"])
 
 
-@pytest.mark.parametrize("page", [*PAIRS["README"], *PAIRS["cli"]], ids=lambda page: page.name)
+@each_cli_page
+def test_effects_are_documented(page: Path) -> None:
+    rows = table(section(page, "`mindport diff`"), ("Changes", "影响"))
+    assert names(rows) == list(EFFECTS)
+
+
+@pytest.mark.parametrize("page", [*PAIRS["README"], *CLI_PAGES], ids=lambda page: page.name)
 def test_gates_are_the_documented_ones(page: Path) -> None:
     rows = table(prose(page), BOUND)
     (head,) = [rows[0] for rows in tables(prose(page)) if rows[0][0] in BOUND]

@@ -19,7 +19,7 @@ import pytest
 from mindport import i18n
 from mindport.architectures import architecture, families, model_types, vocabulary
 from mindport.architectures.vocabulary import Ignored, Only
-from mindport.config import audit
+from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
@@ -113,7 +113,15 @@ STATUSES = _constants(audit, "MAPPED", "DERIVED", "IGNORED", "UNHANDLED")
 SAID_ELSEWHERE: set[str] = set()
 """For text that is already in the user's language."""
 
+CHANGES = _constants(diff, "ADDED", "REMOVED", "CHANGED")
+VERDICTS = _constants(tokenizer_check, "EQUAL", "DIFFERENT", "NOT_COMPARED")
+
 INDIRECT: dict[str, set[str]] = {
+    "change.change": CHANGES,
+    "change.effect": set(diff.EFFECTS),
+    "effect": set(diff.EFFECTS),
+    "change.note": rule_reasons(),
+    "s.verdict": VERDICTS,
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
     "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "ASSUMED_CLASS"),

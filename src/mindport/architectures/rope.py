@@ -68,7 +68,7 @@ class Rope:
                 tr("Correct it in config.json."),
             )
         # transformers 5 reads a base that stands among the scaling, transformers 4 only the one outside.
-        if not new and old.get("rope_theta", hf["rope_theta"]) != hf["rope_theta"]:
+        if not new and old.get("rope_theta") is not None and old["rope_theta"] != hf["rope_theta"]:
             raise MindportError(
                 tr("{keys} are the same setting and disagree.", keys="rope_theta, rope_scaling.rope_theta"),
                 tr("Correct it in config.json."),

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mindport.cli import convert, inspect, list_, migrate, verify
+from mindport.cli import convert, diff, inspect, list_, migrate, verify
 from mindport.cli.output import print_error
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("inspect", help=tr("Check a config: every key, where it goes, and what happens to it."))(inspect.command)
+app.command("diff", help=tr("Compare two configs: what differs, and what each difference changes."))(diff.command)
 app.command("convert", help=tr("Convert a model folder, or a config alone, to a target."))(convert.command)
 app.command("verify", help=tr("Compare a converted folder with its source, in numbers."))(verify.command)
 app.command("migrate", help=tr("Do a whole migration: convert, check, compare, train ten steps, report."))(
@@ -46,7 +47,7 @@ def _options(
 
 
 def main() -> None:
-    """Entry point. Exit status: 0 all is well, 1 something is not (one sentence says what), 2 wrong usage."""
+    """Entry point. Exit status: 0 all is well, 1 something is not (a sentence or a table says what), 2 wrong usage."""
     # A request to end unwinds the stack, so that half-written folders are removed. MindSpore answers Ctrl-C with one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if isinstance(sys.stdout, io.TextIOWrapper):

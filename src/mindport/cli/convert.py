@@ -6,7 +6,18 @@ import time
 
 import typer
 
-from mindport.cli.options import Format, Json, ModelOrConfig, OutputFolder, Overwrite, TargetName, To, WeightsFormat
+from mindport.cli.options import (
+    Declarations,
+    Format,
+    Json,
+    ModelOrConfig,
+    OutputFolder,
+    Overwrite,
+    TargetName,
+    To,
+    WeightsFormat,
+    with_declarations,
+)
 from mindport.cli.output import byte_progress, print_json, read_and_left_out
 from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
@@ -15,13 +26,16 @@ from mindport.records.formats import printable
 
 
 def command(
+    context: typer.Context,
     model: ModelOrConfig,
     output: OutputFolder,
     to: To = TargetName.native,
     weights_format: Format = WeightsFormat.safetensors,
     overwrite: Overwrite = False,
+    declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
+    with_declarations(context, declarations, model)
     from mindport.checkpoint.convert import convert
 
     started = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mindport.cli.options import (
+    Declarations,
     Format,
     GateName,
     GateOption,
@@ -17,12 +18,14 @@ from mindport.cli.options import (
     TargetName,
     To,
     WeightsFormat,
+    with_declarations,
 )
 from mindport.cli.output import byte_progress, print_json, print_stage
 from mindport.i18n import tr
 
 
 def command(
+    context: typer.Context,
     model: ModelFolder,
     output: OutputFolder,
     to: To = TargetName.native,
@@ -30,8 +33,10 @@ def command(
     steps: Annotated[int, typer.Option("--steps", min=2, help=tr("Training steps on both sides."))] = 10,
     gate: GateOption = GateName.strict,
     overwrite: Overwrite = False,
+    declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
+    with_declarations(context, declarations, model)
     from mindport.records.migrate import migrate
     from mindport.verify.alignment import Settings
     from mindport.verify.gates import GATES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,12 @@ def read_and_left_out(model: ModelConfig) -> str:
     """Of a composite config: which part was read, and the keys that were not."""
     left_out = printable(", ".join(model.part.left_out)) or "-"
     return tr("Only the text model, {part}, is read. Left out: {keys}", part=model.part.name, keys=left_out)
+
+
+def short(value: Any, most: int = 40) -> str:
+    """A value as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def print_stage(name: str, passed: bool, summary: str, seconds: float) -> None:

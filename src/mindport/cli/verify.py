@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mindport.cli.options import GateName, GateOption, Json, ModelFolder
+from mindport.cli.options import Declarations, GateName, GateOption, Json, ModelFolder, with_declarations
 from mindport.cli.output import finish, print_table
 from mindport.config.hf import read_hf_config
 from mindport.config.native import read_native_config
@@ -16,11 +16,14 @@ from mindport.i18n import tr
 
 
 def command(
+    context: typer.Context,
     model: ModelFolder,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("Converted folder."), show_default=False)],
     gate: GateOption = GateName.strict,
+    declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
+    with_declarations(context, declarations, model, folder)
     read_hf_config(model), read_native_config(folder)  # a wrong path is found before the frameworks are loaded
     from mindport.verify.gates import GATES
     from mindport.verify.ladder import MODES, Ladder

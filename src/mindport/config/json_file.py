@@ -11,8 +11,8 @@ from typing import Any
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
-_LIMIT = 64 << 20
-"""Bytes. Far above any real config or shard index; a larger file is a mistake or an attack."""
+LIMIT = 64 << 20
+"""Bytes. Far above any real config, shard index or tokenizer; a larger file is a mistake or an attack."""
 
 
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*\Z')
@@ -56,16 +56,11 @@ def read_json_object(path: Path) -> dict[str, Any]:
         MindportError: missing, not a file, too large, not UTF-8, not JSON, not an object, or with a key that has two
             values.
     """
-    if not os.path.isfile(path):
-        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
-    if path.stat().st_size > _LIMIT:
-        raise MindportError(tr("{path} is too large for a JSON file.", path=path), tr("Check the path."))
+    content = read_limited(path)
     try:
-        value = parse_json(path.read_bytes(), object_pairs_hook=_one_value_each)
+        value = parse_json(content, object_pairs_hook=_one_value_each)
         if _deeper_than(_DEEPEST, value):
             raise ValueError(tr("nested too deeply"))
-    except OSError as error:
-        raise unreadable(path, error) from None
     except _RepeatedKeyError as error:
         raise MindportError(
             tr("{path} gives {key} more than once, with different values.", path=path, key=brief(error.args[0])),
@@ -81,6 +76,24 @@ def read_json_object(path: Path) -> dict[str, Any]:
             tr("{path} does not hold a JSON object.", path=path), tr("Restore or re-download the file.")
         )
     return value
+
+
+def read_limited(path: Path) -> bytes:
+    """A file of a size that configs and tokenizers have.
+
+    Raises:
+        MindportError: missing, not a file, too large, or unreadable.
+    """
+    if not os.path.isfile(path):
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
+    try:
+        if path.stat().st_size > LIMIT:
+            raise MindportError(
+                tr("{path} is too large: more than {limit} MiB.", path=path, limit=LIMIT >> 20), tr("Check the path.")
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def _one_value_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

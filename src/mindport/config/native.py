@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from mindport.architectures import source_of
 from mindport.architectures.naming import Spelling, spellings, tied_copies
 from mindport.config.hf import ModelConfig
 from mindport.config.json_file import read_json_object, write_json
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.version import __version__
@@ -77,6 +78,15 @@ def read_native_config(path: Path) -> NativeConfig:
             )
         source = content["source"]
         transformer = _transformer(path, content["transformer"])
+        declared_by = source_of(content["model_type"])
+        if declared_by is None:
+            raise MindportError(
+                tr("{path} was converted with a declaration of its own, which is not here.", path=path),
+                tr(
+                    "Give the folder of declarations again (--declarations DIR), or install what declares {name}.",
+                    name=brief(content["model_type"]),
+                ),
+            )
         model = ModelConfig(content["model_type"], content["hf_class"], transformer, dict(source["config"]))
         declaration, _ = model.declaration, model.declared_class
         spelling, names = None, source.get("names")

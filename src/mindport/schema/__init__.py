@@ -1,11 +1,14 @@
 """The canonical vocabulary between the two worlds: `TransformerConfig` and the weight slots."""
 
 from mindport.schema.slots import MTP, SLOTS, PlacedSlot, Slot, count_parameters, indices, placed_slots, slots_of
-from mindport.schema.transformer_config import TransformerConfig
+from mindport.schema.transformer_config import NUMERICS, RUN, TRAINING, TransformerConfig
 
 __all__ = [
     "MTP",
+    "NUMERICS",
+    "RUN",
     "SLOTS",
+    "TRAINING",
     "PlacedSlot",
     "Slot",
     "TransformerConfig",

@@ -11,19 +11,30 @@ from typing import Any
 
 from mindport.i18n import tr
 
+NUMERICS, TRAINING, RUN = "numerics", "training", "run"
+"""What another value of a field changes: what the model computes in evaluation; how it trains; how it is run, which is
+token ids for generation and batching, and precision."""
+
 
 def _doc(
-    meaning: str, default: Any = None, *, required: bool = False, mcore: str | None = None, legacy: str = ""
+    meaning: str,
+    default: Any = None,
+    *,
+    required: bool = False,
+    effect: str = NUMERICS,
+    mcore: str | None = None,
+    legacy: str = "",
 ) -> Any:
     """A dataclass field that carries its own documentation.
 
     Args:
         meaning: with the unit, or the values it may have. It needs an entry in the catalogue of translations.
+        effect: NUMERICS unless it is certain that no evaluation reads the field.
         mcore, legacy: how MindFormers 1.9 calls it, in its TransformerConfig and in its LlamaConfig (with MoEConfig);
             several names with spaces between, "" where there is none. A test asks for `mcore`, so that nobody forgets
             it.
     """
-    metadata = {"doc": meaning, "mcore": mcore, "legacy": legacy}
+    metadata = {"doc": meaning, "effect": effect, "mcore": mcore, "legacy": legacy}
     return field(metadata=metadata) if required else field(default=default, metadata=metadata)
 
 
@@ -202,9 +213,11 @@ class TransformerConfig:
     )
     add_router_bias: bool = _doc("bias on the router's projection", False, mcore="")
     moe_aux_loss_coeff: float = _doc(
-        "factor of the load-balancing loss", 0.0, mcore="moe_aux_loss_coeff", legacy="aux_loss_factor"
+        "factor of the load-balancing loss", 0.0, mcore="moe_aux_loss_coeff", legacy="aux_loss_factor", effect=TRAINING
     )
-    mtp_num_layers: int = _doc("multi-token-prediction modules; carried along, not computed", 0, mcore="mtp_num_layers")
+    mtp_num_layers: int = _doc(
+        "multi-token-prediction modules; carried along, not computed", 0, mcore="mtp_num_layers", effect=RUN
+    )
 
     # --- positions -----------------------------------------------------------------------------------------
     position_embedding_type: str = _doc(
@@ -241,39 +254,49 @@ class TransformerConfig:
     head_activation: str = _doc("activation inside the masked-LM head", "gelu", mcore="")
 
     # --- regularisation and initialisation -----------------------------------------------------------------
-    hidden_dropout: float = _doc("dropout probability after attention and MLP", 0.0, mcore="hidden_dropout")
-    attention_dropout: float = _doc("dropout probability on attention weights", 0.0, mcore="attention_dropout")
-    embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0, mcore="hidden_dropout")
-    classifier_dropout: float = _doc("dropout probability before a classification head", 0.0, mcore="")
+    hidden_dropout: float = _doc(
+        "dropout probability after attention and MLP", 0.0, mcore="hidden_dropout", effect=TRAINING
+    )
+    attention_dropout: float = _doc(
+        "dropout probability on attention weights", 0.0, mcore="attention_dropout", effect=TRAINING
+    )
+    embedding_dropout: float = _doc(
+        "dropout probability after the embeddings", 0.0, mcore="hidden_dropout", effect=TRAINING
+    )
+    classifier_dropout: float = _doc("dropout probability before a classification head", 0.0, mcore="", effect=TRAINING)
     init_method_std: float = _doc(
         "standard deviation of initial weights (initializer_range)",
         0.02,
         mcore="init_method_std",
         legacy="init_method_std",
+        effect=TRAINING,
     )
     output_layer_init_method_std: float | None = _doc(
         "likewise of the projections back into the residual stream; None = init_method_std",
         None,
         mcore="output_layer_init_method",
+        effect=TRAINING,
     )
-    classifier_init_method_std: float | None = _doc("likewise of a classifier; None = init_method_std", None, mcore="")
+    classifier_init_method_std: float | None = _doc(
+        "likewise of a classifier; None = init_method_std", None, mcore="", effect=TRAINING
+    )
     init_method_cutoff: float | None = _doc(
-        "initial weights lie within so many standard deviations; None = anywhere", None, mcore=""
+        "initial weights lie within so many standard deviations; None = anywhere", None, mcore="", effect=TRAINING
     )
 
     # --- token ids -----------------------------------------------------------------------------------------
     bos_token_id: int | None = _doc(
-        "id of the token that begins a sequence; None = none", None, mcore="", legacy="bos_token_id"
+        "id of the token that begins a sequence; None = none", None, mcore="", legacy="bos_token_id", effect=RUN
     )
     eos_token_id: int | list[int] | None = _doc(
-        "id, or ids, of the tokens that end a sequence; None = none", None, mcore="", legacy="eos_token_id"
+        "id, or ids, of the tokens that end a sequence; None = none", None, mcore="", legacy="eos_token_id", effect=RUN
     )
     pad_token_id: int | None = _doc(
-        "id of the padding token; None = none", None, mcore="pad_token_id", legacy="pad_token_id"
+        "id of the padding token; None = none", None, mcore="pad_token_id", legacy="pad_token_id", effect=RUN
     )
 
     embedding_padding_idx: int | None = _doc(
-        "row of the word embedding that gets no gradient from the input; None = none", None, mcore=""
+        "row of the word embedding that gets no gradient from the input; None = none", None, mcore="", effect=TRAINING
     )
 
     # --- precision -----------------------------------------------------------------------------------------
@@ -282,17 +305,29 @@ class TransformerConfig:
         "float32",
         mcore="params_dtype",
         legacy="param_init_type",
+        effect=RUN,
     )
-    compute_dtype: str = _doc("dtype of matrix products", "float32", mcore="compute_dtype", legacy="compute_dtype")
+    compute_dtype: str = _doc(
+        "dtype of matrix products", "float32", mcore="compute_dtype", legacy="compute_dtype", effect=RUN
+    )
     layernorm_compute_dtype: str = _doc(
-        "dtype inside norms", "float32", mcore="layernorm_compute_dtype", legacy="layernorm_compute_type"
+        "dtype inside norms", "float32", mcore="layernorm_compute_dtype", legacy="layernorm_compute_type", effect=RUN
     )
     softmax_compute_dtype: str = _doc(
-        "dtype inside the attention softmax", "float32", mcore="softmax_compute_dtype", legacy="softmax_compute_type"
+        "dtype inside the attention softmax",
+        "float32",
+        mcore="softmax_compute_dtype",
+        legacy="softmax_compute_type",
+        effect=RUN,
     )
     rotary_dtype: str = _doc(
-        "dtype of the RoPE tables and rotation", "float32", mcore="rotary_dtype", legacy="rotary_dtype"
+        "dtype of the RoPE tables and rotation", "float32", mcore="rotary_dtype", legacy="rotary_dtype", effect=RUN
     )
+
+    @classmethod
+    def effects(cls) -> dict[str, str]:
+        """Field name -> what another value changes: NUMERICS, TRAINING or RUN."""
+        return {f.name: f.metadata["effect"] for f in fields(cls)}
 
     @property
     def num_stored_layers(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mindport.architectures import register_classes
 from mindport.checkpoint.check import check_folder
 from mindport.config.native import read_native_config
 from mindport.schema import TransformerConfig
@@ -42,7 +43,9 @@ class Ladder:
         from mindport.models.folder import load_folder
         from mindport.verify.torch_model import load_torch_model
 
-        self.config: TransformerConfig = read_native_config(folder).model.transformer
+        described = read_native_config(folder).model
+        register_classes(described.model_type)
+        self.config: TransformerConfig = described.transformer
         self.loaded = load_folder(folder)
         self._reference = load_torch_model(model, self.config)
         self._tokenizer = load_tokenizer(model)
