@@ -34,6 +34,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "odd": {
         "vocab_size": 131,
         "hidden_size": 48,
+        "embedding_size": 32,
         "num_attention_heads": 6,
         "num_query_groups": 2,
         "kv_channels": 20,
@@ -45,6 +46,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "square": {
         "vocab_size": 67,
         "hidden_size": 48,
+        "embedding_size": 48,
         "num_attention_heads": 4,
         "num_query_groups": 4,
         "kv_channels": 12,
@@ -56,6 +58,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "one-group": {
         "vocab_size": 97,
         "hidden_size": 40,
+        "embedding_size": 24,
         "num_attention_heads": 5,
         "num_query_groups": 1,
         "kv_channels": 16,

@@ -296,6 +296,14 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         lambda c: not all(c.has_experts(layer) for layer in range(c.num_layers)),
         "only layers without experts read it",
     ),
+    "add_embedding_projection_bias": (
+        lambda c: c.embedding_size is not None,
+        "only factorised embeddings read it",
+    ),
+    "embedding_projection_first": (
+        lambda c: c.embedding_size is not None and c.embedding_layernorm,
+        "only factorised embeddings that have a norm read it",
+    ),
     "sliding_rotary_base": (lambda c: c.window_size is not None, "only windowed layers read it"),
     "add_norm_bias": (lambda c: c.normalization == "LayerNorm", "only LayerNorm reads it"),
     **dict.fromkeys(

@@ -17,7 +17,9 @@ from mindport.schema import TransformerConfig
 
 
 class VocabularyProjection(nn.Cell):
-    """(..., H) -> (..., V) by its own `weight` (V, H), or by the word embedding where the two are tied.
+    """(..., E) -> (..., V) by its own `weight` (V, E), or by the word embedding where the two are tied.
+
+    E is the width of the embedding: H, but where embeddings are factorised.
 
     Tied means one parameter: the embedding's weight is handed in, never copied, so its gradient is the sum of
     both uses.
@@ -26,14 +28,14 @@ class VocabularyProjection(nn.Cell):
     def __init__(self, config: TransformerConfig, *, bias: bool) -> None:
         super().__init__()
         params_dtype = to_mindspore(config.params_dtype)
-        vocab, hidden = config.vocab_size, config.hidden_size
+        vocab, width = config.vocab_size, config.embedding_width
         tied = config.tie_word_embeddings
-        self.weight = None if tied else Parameter(initializer("zeros", (vocab, hidden), params_dtype), name="weight")
+        self.weight = None if tied else Parameter(initializer("zeros", (vocab, width), params_dtype), name="weight")
         self.bias = Parameter(initializer("zeros", (vocab,), params_dtype), name="bias") if bias else None
         self.compute_dtype = to_mindspore(config.compute_dtype)
 
-    def construct(self, x: Tensor, word_VH: Tensor) -> Tensor:
-        weight = word_VH if self.weight is None else self.weight
+    def construct(self, x: Tensor, word_VE: Tensor) -> Tensor:
+        weight = word_VE if self.weight is None else self.weight
         logits = project(x, weight, self.compute_dtype)
         return logits if self.bias is None else logits + cast(self.bias, self.compute_dtype)
 
@@ -45,8 +47,8 @@ class CausalLMHead(nn.Cell):
         super().__init__()
         self.output = VocabularyProjection(config, bias=False)
 
-    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VH: Tensor) -> Tensor:
-        return self.output(hidden_BTH, word_VH)
+    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VE: Tensor) -> Tensor:
+        return self.output(hidden_BTH, word_VE)
 
 
 class MaskedLMHead(nn.Cell):
@@ -56,17 +58,17 @@ class MaskedLMHead(nn.Cell):
         super().__init__()
         self.transform = Linear(
             config.hidden_size,
-            config.hidden_size,
+            config.embedding_width,
             bias=True,
             params_dtype=to_mindspore(config.params_dtype),
             compute_dtype=to_mindspore(config.compute_dtype),
         )
         self.activation = activation(config.head_activation)
-        self.norm = norm(config)
+        self.norm = norm(config, config.embedding_width)
         self.output = VocabularyProjection(config, bias=True)
 
-    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VH: Tensor) -> Tensor:
-        return self.output(self.norm(self.activation(self.transform(hidden_BTH))), word_VH)
+    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VE: Tensor) -> Tensor:
+        return self.output(self.norm(self.activation(self.transform(hidden_BTH))), word_VE)
 
 
 class ClassificationHead(nn.Cell):
@@ -92,7 +94,7 @@ class ClassificationHead(nn.Cell):
         )
         self.on_pooled = on_pooled
 
-    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VH: Tensor) -> Tensor:
+    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, word_VE: Tensor) -> Tensor:
         return self.classifier(self.dropout(pooled_BH if self.on_pooled else hidden_BTH))
 
 

@@ -34,7 +34,10 @@ class TransformerConfig:
     kv_channels: int = _doc("width of one attention head", required=True)
     ffn_hidden_size: int = _doc("width inside the MLP (of each of gate and up where gated)", required=True)
     max_position_embeddings: int = _doc("positions the model was made for", required=True)
-    embedding_size: int | None = _doc("width of the word embedding where it is factorised; None = hidden_size", None)
+    embedding_size: int | None = _doc(
+        "width of the embeddings where they are factorised, which a projection brings to hidden_size; None = neither",
+        None,
+    )
     layer_weights: list[int] | None = _doc(
         "for each layer, the set of weights it uses (layers share weights); None = each its own", None
     )
@@ -51,7 +54,11 @@ class TransformerConfig:
         "'two_norms': likewise, each with a norm of its own",
         "none",
     )
-    embedding_layernorm: bool = _doc("a norm directly after the embeddings", False)
+    embedding_layernorm: bool = _doc("a norm of the embeddings' sum", False)
+    embedding_projection_first: bool = _doc(
+        "factorised embeddings are projected before their norm; else after norm and dropout", False
+    )
+    add_embedding_projection_bias: bool = _doc("bias on the projection of factorised embeddings", False)
     final_layernorm: bool = _doc("a norm after the last block", True)
     gated_linear_unit: bool = _doc("MLP is down(act(gate(x)) * up(x)); else down(act(up(x)))", False)
     activation_func: str = _doc("MLP activation, by its Hugging Face name; see models/activations.py", "silu")
@@ -154,8 +161,13 @@ class TransformerConfig:
 
     @property
     def embedding_width(self) -> int:
-        """Width of the word embedding."""
+        """Width of the embeddings of words, positions and token types, and inside the masked-LM head."""
         return self.hidden_size if self.embedding_size is None else self.embedding_size
+
+    @property
+    def embedding_norm_width(self) -> int:
+        """Width of what the norm of the embeddings goes over."""
+        return self.hidden_size if self.embedding_projection_first else self.embedding_width
 
     @property
     def attention_width(self) -> int:
