@@ -17,8 +17,10 @@ from typing import Any
 from mindport.architectures import Architecture, architecture, class_defaults, model_types
 from mindport.architectures.common import EndOfSequence, Labels
 from mindport.architectures.rope import Rope
+from mindport.architectures.rope_by_layer import RopeByLayer
+from mindport.architectures.sharing import LayerGroups
 from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
-from mindport.architectures.windows import FULL, SLIDING, GatedWindow, Window
+from mindport.architectures.windows import FULL, SLIDING, AlternatingWindow, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
 from mindport.schema import TransformerConfig
@@ -76,6 +78,7 @@ VALUES: dict[str, Any] = {
     "num_labels": 5,
     "layernorm_epsilon": 1e-3,  # large enough for a wrong one to show
     "rotary_base": 5000.0,
+    "sliding_rotary_base": 700.0,
     "rotary_percent": 0.5,
     "moe_router_topk_scaling_factor": 1.7,
     "moe_aux_loss_coeff": 0.07,
@@ -83,6 +86,7 @@ VALUES: dict[str, Any] = {
     "attention_dropout": 0.13,
     "embedding_dropout": 0.17,
     "classifier_dropout": 0.19,
+    "mlp_dropout": 0.23,
     "init_method_std": 0.03,
     "bos_token_id": 5,
     "pad_token_id": 4,
@@ -198,8 +202,9 @@ def _(rule: Computed) -> list[Axis]:
     return [Axis(rule.key, choices, switch=rule.kind is bool)] if choices else []
 
 
-@axes_of.register
-def _(rule: Rope) -> list[Axis]:
+@axes_of.register(Rope)
+@axes_of.register(RopeByLayer)
+def _(rule: Rule) -> list[Axis]:
     choices = []
     for name, keys in ROPE_SCALINGS.items():
         kind = name.split(",")[0]
@@ -233,6 +238,35 @@ def _(rule: GatedWindow) -> list[Axis]:
         Choice("gated off", hf={"use_sliding_window": False, "sliding_window": _WINDOW, "max_window_layers": 1}),
     )
     return [Axis("window", choices)]
+
+
+@axes_of.register
+def _(rule: AlternatingWindow) -> list[Axis]:
+    def layers(*types: str) -> Values:
+        windows = SLIDING in types
+        mixed = list(types) if windows and FULL in types else None
+        return {"num_layers": len(types), "window_size": _WINDOW if windows else None, "layer_types": mixed}
+
+    choices = (
+        Choice("every third", canonical=layers(FULL, SLIDING, SLIDING, FULL)),
+        Choice("every second", canonical=layers(FULL, SLIDING, FULL)),
+        Choice("the first alone", canonical=layers(FULL, SLIDING, SLIDING)),
+        Choice("irregular", canonical=layers(SLIDING, FULL, FULL)),
+        Choice("all", canonical=layers(SLIDING, SLIDING)),
+        Choice("none", canonical=layers(FULL, FULL)),
+        Choice("odd width", canonical=layers(FULL, SLIDING), hf={"local_attention": 2 * _WINDOW + 1}),
+    )
+    return [Axis("window", choices)]
+
+
+@axes_of.register
+def _(rule: LayerGroups) -> list[Axis]:
+    choices = (
+        Choice("one", canonical={"layer_weights": [0, 0]}),
+        Choice("two, uneven", canonical={"num_layers": 3, "layer_weights": [0, 0, 1]}),
+        Choice("each its own", canonical={"layer_weights": None}),
+    )
+    return [Axis("groups", choices)]
 
 
 @axes_of.register(Only)

@@ -147,7 +147,7 @@ def _wrong_heads(config: TransformerConfig, slots: Arrays) -> Iterator[Mutation]
         pairs = values.reshape(count, width // 2, 2, *values.shape[1:])
         return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
 
-    for layer in range(config.num_layers):
+    for layer in range(config.num_stored_layers):
         q, k = (
             {slot: reordered(slot, count) for slot in slots if slot.startswith(f"layer.{layer}.attention.{part}.")}
             for part, count in (("q", heads), ("k", groups))
@@ -181,6 +181,8 @@ INERT = {
     "rotary_dtype": "precision, not the function",
     "head": "decides which outputs there are",
     "moe_aux_loss_coeff": "training only",
+    "mlp_dropout": "training only",
+    "hidden_dropout_after_mlp": "training only",
     "mtp_num_layers": "carried along, not computed",
 }
 """Fields that do not change what an evaluation computes -> why."""
@@ -281,8 +283,19 @@ def _with_field(config: TransformerConfig, slots: Arrays, name: str, **changes: 
 
 
 READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
-    "head_activation": (lambda c: c.head == "masked_lm", "only the masked-LM head reads it"),
-    "num_labels": (lambda c: c.head.endswith("classification"), "only classifiers read it"),
+    **dict.fromkeys(
+        ("head_activation", "add_head_transform_bias"),
+        (
+            lambda c: c.head == "masked_lm" or (c.head.endswith("classification") and c.add_classifier_transform),
+            "only heads with a transform read it",
+        ),
+    ),
+    "add_masked_lm_bias": (lambda c: c.head == "masked_lm", "only the masked-LM head reads it"),
+    **dict.fromkeys(
+        ("num_labels", "add_classifier_transform"),
+        (lambda c: c.head.endswith("classification"), "only classifiers read it"),
+    ),
+    "classifier_pooling": (lambda c: c.head == "sequence_classification", "only sequence classifiers read it"),
     "tie_word_embeddings": (lambda c: c.head in ("causal_lm", "masked_lm"), "only heads over the vocabulary read it"),
     "max_position_embeddings": (
         lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",

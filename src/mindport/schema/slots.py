@@ -98,6 +98,17 @@ def _head(*kinds: str) -> Condition:
     return lambda c: c.head in kinds
 
 
+_CLASSIFIER = _head("sequence_classification", "token_classification")
+
+
+def _transform(config: TransformerConfig) -> bool:
+    return config.head == "masked_lm" or (_CLASSIFIER(config) and config.add_classifier_transform)
+
+
+def _attention_norm(config: TransformerConfig, layer: int) -> bool:
+    return layer > 0 or config.first_attention_layernorm
+
+
 def _dense(config: TransformerConfig, layer: int) -> bool:
     return not config.has_experts(layer)
 
@@ -131,7 +142,7 @@ _MODEL: tuple[Slot, ...] = (
         lambda c: c.embedding_size is not None,
         lambda c: c.add_embedding_projection_bias,
     ),
-    *_norm("layer.{L}.attention_norm"),
+    *_norm("layer.{L}.attention_norm", layers=_attention_norm),
     *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", lambda c: c.q_lora_rank is None, _Q_BIAS),
     *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
     *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
@@ -167,20 +178,15 @@ _MODEL: tuple[Slot, ...] = (
     ),
     *_norm("final_norm", lambda c: c.final_layernorm),
     *_linear("pooler", "hidden_size, hidden_size", lambda c: c.add_pooler, _always),
-    *_linear("head.transform", "embedding_width, hidden_size", _head("masked_lm"), _always),
-    *_norm("head.norm", _head("masked_lm"), "embedding_width"),
+    *_linear("head.transform", "embedding_width, hidden_size", _transform, lambda c: c.add_head_transform_bias),
+    *_norm("head.norm", _transform, "embedding_width"),
     Slot(
         "head.output.weight",
         "vocab_size, embedding_width",
         lambda c: c.head in ("causal_lm", "masked_lm") and not c.tie_word_embeddings,
     ),
-    Slot("head.output.bias", "vocab_size", _head("masked_lm")),
-    *_linear(
-        "head.classifier",
-        "num_labels, hidden_size",
-        _head("sequence_classification", "token_classification"),
-        _always,
-    ),
+    Slot("head.output.bias", "vocab_size", lambda c: c.head == "masked_lm" and c.add_masked_lm_bias),
+    *_linear("head.classifier", "num_labels, hidden_size", _CLASSIFIER, _always),
 )
 
 

@@ -49,6 +49,7 @@ class TransformerConfig:
     add_norm_bias: bool = _doc("LayerNorm has a bias", True)
     layernorm_epsilon: float = _doc("epsilon inside every norm", 1e-5)
     norm_placement: str = _doc("'pre': norm before attention and MLP; 'post': norm after the residual sum", "pre")
+    first_attention_layernorm: bool = _doc("the first layer has a norm before its attention too", True)
     parallel_block: str = _doc(
         "'none': attention, then MLP; 'one_norm': both read the same normed input and are added together; "
         "'two_norms': likewise, each with a norm of its own",
@@ -74,7 +75,11 @@ class TransformerConfig:
     softmax_scale: float = _doc("factor on q @ k^T, usually kv_channels ** -0.5", required=True)
     scale_attention_by_inverse_layer_idx: bool = _doc("also divide by (layer index + 1), as GPT-2 can", False)
 
-    window_size: int | None = _doc("keys a query sees in a windowed layer, itself included; None = no windows", None)
+    window_size: int | None = _doc(
+        "a query of a windowed layer sees keys at a distance less than this: causal, those before it and itself; "
+        "bidirectional, those on both sides too; None = no windows",
+        None,
+    )
     layer_types: list[str] | None = _doc(
         "'full_attention' or 'sliding_attention', per layer; None = all full without a window, all sliding with one",
         None,
@@ -120,10 +125,10 @@ class TransformerConfig:
     position_embedding_type: str = _doc("'rope', 'learned_absolute', 'alibi' or 'none'", "rope")
     rotary_percent: float = _doc("part of each head's width that RoPE turns", 1.0)
     rotary_interleaved: bool = _doc("RoPE turns pairs (2i, 2i + 1), not (i, i + half)", False)
-    sliding_rotary_base: float | None = _doc("RoPE theta of windowed layers; None = rotary_base", None)
     rotary_base: float = _doc("RoPE theta", 10000.0)
+    sliding_rotary_base: float | None = _doc("RoPE theta of windowed layers; None = rotary_base", None)
     rope_scaling: dict[str, Any] | None = _doc(
-        "{'rope_type': linear|dynamic|llama3|yarn|longrope, ...}; None = plain", None
+        "{'rope_type': linear|dynamic|llama3|yarn|longrope, ...}, of all layers; None = plain", None
     )
 
     # --- head ----------------------------------------------------------------------------------------------
@@ -131,10 +136,22 @@ class TransformerConfig:
     tie_word_embeddings: bool = _doc("the LM head multiplies by the word embedding itself", False)
     add_pooler: bool = _doc("dense + tanh on the first position (BERT)", False)
     num_labels: int = _doc("outputs of a classification head", 2)
-    head_activation: str = _doc("activation inside the masked-LM head", "gelu")
+    classifier_pooling: str = _doc(
+        "what a sequence classifier reads: the 'pooler', the state of the first position ('cls'), or the 'mean' over "
+        "all that are not padding",
+        "pooler",
+    )
+    add_classifier_transform: bool = _doc(
+        "a classifier begins with dense, activation and norm as the masked-LM head does", False
+    )
+    add_head_transform_bias: bool = _doc("bias on the dense layer with which a head begins", True)
+    head_activation: str = _doc("activation after the dense layer with which a head begins", "gelu")
+    add_masked_lm_bias: bool = _doc("bias on the masked-LM head's projection to the vocabulary", True)
 
     # --- regularisation and initialisation -----------------------------------------------------------------
     hidden_dropout: float = _doc("dropout probability after attention and MLP", 0.0)
+    hidden_dropout_after_mlp: bool = _doc("hidden_dropout acts after the MLP too, not after attention alone", True)
+    mlp_dropout: float = _doc("dropout probability inside the MLP, before its last projection", 0.0)
     attention_dropout: float = _doc("dropout probability on attention weights", 0.0)
     embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0)
     classifier_dropout: float = _doc("dropout probability before a classification head", 0.0)
