@@ -18,8 +18,10 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.common import EndOfSequence, Labels
 from mindport.architectures.experts import SparseLayers
 from mindport.architectures.rope import Rope
+from mindport.architectures.rope_by_layer import RopeByLayer
+from mindport.architectures.sharing import LayerGroups
 from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
-from mindport.architectures.windows import FULL, SLIDING, GatedWindow, Window
+from mindport.architectures.windows import FULL, SLIDING, AlternatingWindow, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
 from mindport.schema import TransformerConfig
@@ -35,6 +37,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "odd": {
         "vocab_size": 131,
         "hidden_size": 48,
+        "embedding_size": 32,
         "num_attention_heads": 6,
         "num_query_groups": 2,
         "kv_channels": 20,
@@ -46,6 +49,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "square": {
         "vocab_size": 67,
         "hidden_size": 48,
+        "embedding_size": 48,
         "num_attention_heads": 4,
         "num_query_groups": 4,
         "kv_channels": 12,
@@ -57,6 +61,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "one-group": {
         "vocab_size": 97,
         "hidden_size": 40,
+        "embedding_size": 24,
         "num_attention_heads": 5,
         "num_query_groups": 1,
         "kv_channels": 16,
@@ -74,6 +79,7 @@ VALUES: dict[str, Any] = {
     "num_labels": 5,
     "layernorm_epsilon": 1e-3,  # large enough for a wrong one to show
     "rotary_base": 5000.0,
+    "sliding_rotary_base": 700.0,
     "rotary_percent": 0.5,
     "moe_router_topk_scaling_factor": 1.7,
     "moe_aux_loss_coeff": 0.07,
@@ -81,7 +87,9 @@ VALUES: dict[str, Any] = {
     "attention_dropout": 0.13,
     "embedding_dropout": 0.17,
     "classifier_dropout": 0.19,
+    "mlp_dropout": 0.23,
     "init_method_std": 0.03,
+    "init_method_cutoff": 2.0,
     "bos_token_id": 5,
     "pad_token_id": 4,
     "params_dtype": "float32",
@@ -196,8 +204,9 @@ def _(rule: Computed) -> list[Axis]:
     return [Axis(rule.key, choices, switch=rule.kind is bool)] if choices else []
 
 
-@axes_of.register
-def _(rule: Rope) -> list[Axis]:
+@axes_of.register(Rope)
+@axes_of.register(RopeByLayer)
+def _(rule: Rule) -> list[Axis]:
     choices = []
     for name, keys in ROPE_SCALINGS.items():
         kind = name.split(",")[0]
@@ -246,6 +255,35 @@ def _(rule: GatedWindow) -> list[Axis]:
         Choice("gated off", hf={"use_sliding_window": False, "sliding_window": _WINDOW, "max_window_layers": 1}),
     )
     return [Axis("window", choices)]
+
+
+@axes_of.register
+def _(rule: AlternatingWindow) -> list[Axis]:
+    def layers(*types: str) -> Values:
+        windows = SLIDING in types
+        mixed = list(types) if windows and FULL in types else None
+        return {"num_layers": len(types), "window_size": _WINDOW if windows else None, "layer_types": mixed}
+
+    choices = (
+        Choice("every third", canonical=layers(FULL, SLIDING, SLIDING, FULL)),
+        Choice("every second", canonical=layers(FULL, SLIDING, FULL)),
+        Choice("the first alone", canonical=layers(FULL, SLIDING, SLIDING)),
+        Choice("irregular", canonical=layers(SLIDING, FULL, FULL)),
+        Choice("all", canonical=layers(SLIDING, SLIDING)),
+        Choice("none", canonical=layers(FULL, FULL)),
+        Choice("odd width", canonical=layers(FULL, SLIDING), hf={"local_attention": 2 * _WINDOW + 1}),
+    )
+    return [Axis("window", choices)]
+
+
+@axes_of.register
+def _(rule: LayerGroups) -> list[Axis]:
+    choices = (
+        Choice("one", canonical={"layer_weights": [0, 0]}),
+        Choice("two, uneven", canonical={"num_layers": 3, "layer_weights": [0, 0, 1]}),
+        Choice("each its own", canonical={"layer_weights": None}),
+    )
+    return [Axis("groups", choices)]
 
 
 @axes_of.register(Only)

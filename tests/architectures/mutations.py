@@ -147,7 +147,7 @@ def _wrong_heads(config: TransformerConfig, slots: Arrays) -> Iterator[Mutation]
         pairs = values.reshape(count, width // 2, 2, *values.shape[1:])
         return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
 
-    for layer in range(config.num_layers):
+    for layer in range(config.num_stored_layers):
         q, k = (
             {slot: reordered(slot, count) for slot in slots if slot.startswith(f"layer.{layer}.attention.{part}.")}
             for part, count in (("q", heads), ("k", groups))
@@ -172,6 +172,8 @@ INERT = {
     "init_method_std": "training from scratch only",
     "output_layer_init_method_std": "training from scratch only",
     "classifier_init_method_std": "training from scratch only",
+    "head_init_method_std": "training from scratch only",
+    "zero_init_padding": "training from scratch only",
     "init_method_cutoff": "training from scratch only",
     "bos_token_id": "generation only",
     "eos_token_id": "generation only",
@@ -184,6 +186,8 @@ INERT = {
     "rotary_dtype": "precision, not the function",
     "head": "decides which outputs there are",
     "moe_aux_loss_coeff": "training only",
+    "mlp_dropout": "training only",
+    "hidden_dropout_after_mlp": "training only",
     "mtp_num_layers": "carried along, not computed",
 }
 """Fields that do not change what an evaluation computes -> why."""
@@ -284,8 +288,19 @@ def _with_field(config: TransformerConfig, slots: Arrays, name: str, **changes: 
 
 
 READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
-    "head_activation": (lambda c: c.head == "masked_lm", "only the masked-LM head reads it"),
-    "num_labels": (lambda c: c.head.endswith("classification"), "only classifiers read it"),
+    **dict.fromkeys(
+        ("head_activation", "add_head_transform_bias"),
+        (
+            lambda c: c.head == "masked_lm" or (c.head.endswith("classification") and c.add_classifier_transform),
+            "only heads with a transform read it",
+        ),
+    ),
+    "add_masked_lm_bias": (lambda c: c.head == "masked_lm", "only the masked-LM head reads it"),
+    **dict.fromkeys(
+        ("num_labels", "add_classifier_transform"),
+        (lambda c: c.head.endswith("classification"), "only classifiers read it"),
+    ),
+    "classifier_pooling": (lambda c: c.head == "sequence_classification", "only sequence classifiers read it"),
     "tie_word_embeddings": (lambda c: c.head in ("causal_lm", "masked_lm"), "only heads over the vocabulary read it"),
     "max_position_embeddings": (
         lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",
@@ -298,6 +313,14 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
     "ffn_hidden_size": (
         lambda c: not all(c.has_experts(layer) for layer in range(c.num_layers)),
         "only layers without experts read it",
+    ),
+    "add_embedding_projection_bias": (
+        lambda c: c.embedding_size is not None,
+        "only factorised embeddings read it",
+    ),
+    "embedding_projection_first": (
+        lambda c: c.embedding_size is not None and c.embedding_layernorm,
+        "only factorised embeddings that have a norm read it",
     ),
     "sliding_rotary_base": (lambda c: c.window_size is not None, "only windowed layers read it"),
     "add_norm_bias": (lambda c: c.normalization == "LayerNorm", "only LayerNorm reads it"),

@@ -93,10 +93,14 @@ def in_spelling(model: Prepared, spelling: Spelling) -> Arrays:
         name: stored.join([model.slots[part] for part in stored.parts])
         for name, stored in tensor_map(declaration, config, spelling).items()
     }
-    usual = model.conversion.config.spelling
-    assert usual is not None
+    usual, plan = model.conversion.config.spelling, model.conversion.plan
+    assert usual is not None and plan is not None
+    hf_class = model.conversion.config.model.declared_class
     copies = zip(*(tied_copies(declaration, config, s) for s in (usual, spelling)), strict=True)
-    return found | {new: model.tensors[old] for old, new in copies if old in model.tensors}
+    unused = zip(*(skipped_tensors(declaration, hf_class, config, s) for s in (usual, spelling)), strict=True)
+    kept = [(old, new) for old, new in copies if old in model.tensors]
+    kept += [(old, new) for old, new in unused if old in plan.skipped]
+    return found | {new: model.tensors[old] for old, new in kept}
 
 
 def test_weights_and_config_come_back(model: Prepared, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
     canonical: dict[str, Any] = {**declaration.constants}
     for rule in declaration.rules:
         canonical.update(rule.decode(values))
+        _check_layers(canonical.get("num_layers", 0))  # before a rule makes a list of them
     canonical.update({name: compute(values) for name, compute in declaration.computed.items()})
     canonical.update(declaration.classes[hf_class].fields)
     transformer = TransformerConfig(**canonical)
@@ -104,16 +105,15 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
             ),
             tr("Correct it in config.json."),
         )
-    if transformer.num_layers > MOST_LAYERS:
+    return ModelConfig(declaration.model_type, hf_class, transformer, hf)
+
+
+def _check_layers(count: int) -> None:
+    if count > MOST_LAYERS:
         raise MindportError(
-            tr(
-                "{count} layers are more than the {most} that are supported.",
-                count=transformer.num_layers,
-                most=MOST_LAYERS,
-            ),
+            tr("{count} layers are more than the {most} that are supported.", count=count, most=MOST_LAYERS),
             tr("Correct it in config.json."),
         )
-    return ModelConfig(declaration.model_type, hf_class, transformer, hf)
 
 
 def to_hf(model: ModelConfig) -> dict[str, Any]:

@@ -22,11 +22,12 @@ class Block(nn.Cell):
 
     def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
-        self.attention_norm = norm(config)
+        self.attention_norm: Any = norm(config) if layer > 0 or config.first_attention_layernorm else nn.Identity()
         self.attention = Attention(config, layer)
         self.mlp_norm: Any = norm(config) if config.parallel_block != "one_norm" else None
         self.mlp = MoE(config) if config.has_experts(layer) else MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)
+        self.dropout_after_mlp: Any = self.dropout if config.hidden_dropout_after_mlp else nn.Identity()
         self.windowed = config.window_size is not None and (
             config.layer_types is None or config.layer_types[layer] == "sliding_attention"
         )
@@ -39,9 +40,9 @@ class Block(nn.Cell):
             attended = self.dropout(self.attention(normed, mask, cos, sin))
             if self.mlp_norm is not None:
                 normed = self.mlp_norm(x_BTH)
-            return x_BTH + attended + self.dropout(self.mlp(normed))
+            return x_BTH + attended + self.dropout_after_mlp(self.mlp(normed))
         if self.norm_first:
             x_BTH = x_BTH + self.dropout(self.attention(self.attention_norm(x_BTH), mask, cos, sin))
-            return x_BTH + self.dropout(self.mlp(self.mlp_norm(x_BTH)))
+            return x_BTH + self.dropout_after_mlp(self.mlp(self.mlp_norm(x_BTH)))
         x_BTH = self.attention_norm(x_BTH + self.dropout(self.attention(x_BTH, mask, cos, sin)))
-        return self.mlp_norm(x_BTH + self.dropout(self.mlp(x_BTH)))
+        return self.mlp_norm(x_BTH + self.dropout_after_mlp(self.mlp(x_BTH)))

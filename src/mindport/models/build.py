@@ -37,6 +37,7 @@ def build_model(
             compute.
     """
     check_words(config)
+    _check_layers(config)
     _check_device(config)
     network = Transformer(config, keep_hidden_states=keep_hidden_states)
     for slot, parameter in network.parameters_and_names():
@@ -47,6 +48,25 @@ def build_model(
         fill(network, config, seed)
     network.set_train(False)
     return network
+
+
+_LAYER_FIELDS = ("layer_types", "layer_weights", "moe_layer_freq")
+
+
+def _check_layers(config: TransformerConfig) -> None:
+    for field in _LAYER_FIELDS:
+        entries = getattr(config, field)
+        if entries is not None and len(entries) != config.num_layers:
+            raise MindportError(
+                tr("{field} has {count} entries.", field=field, count=len(entries)),
+                tr("It needs one for each of the {count} layers.", count=config.num_layers),
+            )
+    differ = config.layer_types or config.moe_layer_freq or config.scale_attention_by_inverse_layer_idx
+    if config.layer_weights is not None and (differ or not config.first_attention_layernorm):
+        raise MindportError(
+            tr("Layers that share weights cannot differ in what they compute."),
+            tr("Set layer_weights to null, or what sets the layers apart."),
+        )
 
 
 def _check_device(config: TransformerConfig) -> None:

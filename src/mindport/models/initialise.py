@@ -28,8 +28,9 @@ def initialise(network: nn.Cell, config: TransformerConfig, seed: int) -> None:
             values = np.zeros(parameter.shape, np.float32)
         else:
             values = _normal(generator, tuple(parameter.shape), config.init_method_cutoff) * _std(name, config)
-        if name == "embedding.word.weight" and config.embedding_padding_idx is not None:
-            values[config.embedding_padding_idx] = 0.0
+        padding = config.embedding_padding_idx if config.zero_init_padding else None
+        if name == "embedding.word.weight" and padding is not None:
+            values[padding] = 0.0
         parameter.set_data(Tensor(values, parameter.dtype))
 
 
@@ -39,6 +40,8 @@ def _std(name: str, config: TransformerConfig) -> np.float32:
         std = config.output_layer_init_method_std
     elif name == "head.classifier.weight":
         std = config.classifier_init_method_std
+    elif name.startswith("head."):
+        std = config.head_init_method_std
     return np.float32(config.init_method_std if std is None else std)
 
 

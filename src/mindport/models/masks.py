@@ -20,18 +20,21 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any,
         length: T = S, positions in the sequence.
         causal: whether a position sees only itself and earlier ones.
         dtype: of the softmax.
-        window: keys a causal position sees at most, itself included; None = all earlier ones.
+        window: a position sees those at a distance less than this; None = all of them.
 
     Returns:
         (B or 1, 1, T or 1, S) of 0 and a large negative value, or None where everything is visible.
     """
     visible = None
-    if causal:
+    if causal or window is not None:
         position = ops.arange(length)
         distance = position.expand_dims(-1) - position
-        visible = distance >= 0
-        if window is not None:
-            visible = ops.logical_and(visible, distance < window)
+        if window is None:
+            visible = distance >= 0
+        elif causal:
+            visible = ops.logical_and(distance >= 0, distance < window)
+        else:
+            visible = ops.abs(distance) < window
         visible = visible.reshape(1, 1, length, length)
     if attention_mask_BS is not None:
         real_B11S = (attention_mask_BS != 0).expand_dims(1).expand_dims(1)

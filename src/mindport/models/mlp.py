@@ -53,7 +53,8 @@ class MLP(nn.Cell):
         self.up = Linear(outer, inner, **settings)
         self.down = Linear(inner, outer, **settings)
         self.hidden = Hidden(config)
+        self.dropout = nn.Dropout(p=config.mlp_dropout)
 
     def construct(self, x_BTH: Tensor) -> Tensor:
         gate = None if self.gate is None else self.gate(x_BTH)
-        return self.down(self.hidden(gate, self.up(x_BTH)))
+        return self.down(self.dropout(self.hidden(gate, self.up(x_BTH))))

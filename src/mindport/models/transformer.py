@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mindspore import Tensor, nn, ops
@@ -30,7 +31,13 @@ class Transformer(nn.Cell):
         self.config = config
         self.keep_hidden_states = keep_hidden_states
         self.embedding = InputEmbedding(config)
-        self.rotary = RotaryTable(config) if config.position_embedding_type == "rope" else None
+        rope, base = config.position_embedding_type == "rope", config.sliding_rotary_base
+        self.rotary = RotaryTable(config) if rope else None
+        self.sliding_rotary = (
+            RotaryTable(replace(config, rotary_base=base))
+            if rope and base is not None and config.window_size is not None
+            else None
+        )
         self.layer = nn.CellList([Block(config, index) for index in range(config.num_stored_layers)])
         self.order = tuple(config.layer_weights or range(config.num_layers))
         self.final_norm = norm(config) if config.final_layernorm else None
@@ -81,11 +88,17 @@ class Transformer(nn.Cell):
         cos, sin = None, None
         if self.rotary is not None:
             cos, sin = self.rotary(position_ids_BT)
+        sliding_cos, sliding_sin = cos, sin
+        if self.sliding_rotary is not None:
+            sliding_cos, sliding_sin = self.sliding_rotary(position_ids_BT)
 
         hidden_states: tuple[Tensor, ...] = (x_BTH,)
         for index in self.order:
             block = self.layer[index]
-            x_BTH = block(x_BTH, windowed if block.windowed else full, cos, sin)
+            if block.windowed:
+                x_BTH = block(x_BTH, windowed, sliding_cos, sliding_sin)
+            else:
+                x_BTH = block(x_BTH, full, cos, sin)
             if self.keep_hidden_states:
                 hidden_states = (*hidden_states, x_BTH)
         if self.final_norm is not None:
@@ -96,5 +109,5 @@ class Transformer(nn.Cell):
             pooled_BH = tanh(self.pooler(x_BTH[:, 0]))
         logits = None
         if self.head is not None:
-            logits = self.head(x_BTH, pooled_BH, self.embedding.word.weight)
+            logits = self.head(x_BTH, pooled_BH, attention_mask_BT, self.embedding.word.weight)
         return logits, x_BTH, pooled_BH, hidden_states if self.keep_hidden_states else None

@@ -14,6 +14,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "position_embedding_type": ("rope", "learned_absolute", "none"),
     "qk_layernorm": ("none", "head"),
     "softmax_type": ("vanilla",),
+    "classifier_pooling": ("pooler", "cls", "mean"),
     "moe_router_score_function": ("softmax", "sigmoid"),
 }
 

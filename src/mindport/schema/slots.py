@@ -99,6 +99,17 @@ def _head(*kinds: str) -> Condition:
     return lambda c: c.head in kinds
 
 
+_CLASSIFIER = _head("sequence_classification", "token_classification")
+
+
+def _transform(config: TransformerConfig) -> bool:
+    return config.head == "masked_lm" or (_CLASSIFIER(config) and config.add_classifier_transform)
+
+
+def _attention_norm(config: TransformerConfig, layer: int) -> bool:
+    return layer > 0 or config.first_attention_layernorm
+
+
 def _dense(config: TransformerConfig, layer: int) -> bool:
     return not config.has_experts(layer)
 
@@ -121,12 +132,18 @@ _MODEL: tuple[Slot, ...] = (
     Slot("embedding.word.weight", "vocab_size, embedding_width", _always),
     Slot(
         "embedding.position.weight",
-        "max_position_embeddings, hidden_size",
+        "max_position_embeddings, embedding_width",
         lambda c: c.position_embedding_type == "learned_absolute",
     ),
-    Slot("embedding.token_type.weight", "num_token_types, hidden_size", lambda c: c.num_token_types > 0),
-    *_norm("embedding.norm", lambda c: c.embedding_layernorm),
-    *_norm("layer.{L}.attention_norm"),
+    Slot("embedding.token_type.weight", "num_token_types, embedding_width", lambda c: c.num_token_types > 0),
+    *_norm("embedding.norm", lambda c: c.embedding_layernorm, "embedding_norm_width"),
+    *_linear(
+        "embedding.projection",
+        "hidden_size, embedding_width",
+        lambda c: c.embedding_size is not None,
+        lambda c: c.add_embedding_projection_bias,
+    ),
+    *_norm("layer.{L}.attention_norm", layers=_attention_norm),
     *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", lambda c: c.q_lora_rank is None, _Q_BIAS),
     *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
     *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
@@ -162,20 +179,15 @@ _MODEL: tuple[Slot, ...] = (
     ),
     *_norm("final_norm", lambda c: c.final_layernorm),
     *_linear("pooler", "hidden_size, hidden_size", lambda c: c.add_pooler, _always),
-    *_linear("head.transform", "hidden_size, hidden_size", _head("masked_lm"), _always),
-    *_norm("head.norm", _head("masked_lm")),
+    *_linear("head.transform", "embedding_width, hidden_size", _transform, lambda c: c.add_head_transform_bias),
+    *_norm("head.norm", _transform, "embedding_width"),
     Slot(
         "head.output.weight",
-        "vocab_size, hidden_size",
+        "vocab_size, embedding_width",
         lambda c: c.head in ("causal_lm", "masked_lm") and not c.tie_word_embeddings,
     ),
-    Slot("head.output.bias", "vocab_size", _head("masked_lm")),
-    *_linear(
-        "head.classifier",
-        "num_labels, hidden_size",
-        _head("sequence_classification", "token_classification"),
-        _always,
-    ),
+    Slot("head.output.bias", "vocab_size", lambda c: c.head == "masked_lm" and c.add_masked_lm_bias),
+    *_linear("head.classifier", "num_labels, hidden_size", _CLASSIFIER, _always),
 )
 
 

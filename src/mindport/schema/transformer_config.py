@@ -73,7 +73,9 @@ class TransformerConfig:
         legacy="max_position_embedding",
     )
     embedding_size: int | None = _doc(
-        "width of the word embedding where it is factorised, in channels; None = hidden_size", None, mcore=""
+        "width of the embeddings where they are factorised, which a projection brings to hidden_size; None = neither",
+        None,
+        mcore="",
     )
     layer_weights: list[int] | None = _doc(
         "for each layer, the set of weights it uses (layers share weights); None = each its own", None, mcore=""
@@ -88,13 +90,18 @@ class TransformerConfig:
     norm_placement: str = _doc(
         "'pre': norm before attention and MLP; 'post': norm after the residual sum", "pre", mcore=""
     )
+    first_attention_layernorm: bool = _doc("the first layer has a norm before its attention too", True, mcore="")
     parallel_block: str = _doc(
         "'none': attention, then MLP; 'one_norm': both read the same normed input and are added together; "
         "'two_norms': likewise, each with a norm of its own",
         "none",
         mcore="",
     )
-    embedding_layernorm: bool = _doc("a norm directly after the embeddings", False, mcore="")
+    embedding_layernorm: bool = _doc("a norm of the embeddings' sum", False, mcore="")
+    embedding_projection_first: bool = _doc(
+        "factorised embeddings are projected before their norm; else after norm and dropout", False, mcore=""
+    )
+    add_embedding_projection_bias: bool = _doc("bias on the projection of factorised embeddings", False, mcore="")
     final_layernorm: bool = _doc("a norm after the last block", True, mcore="")
     gated_linear_unit: bool = _doc(
         "MLP is down(act(gate(x)) * up(x)); else down(act(up(x)))", False, mcore="gated_linear_unit"
@@ -117,7 +124,8 @@ class TransformerConfig:
     scale_attention_by_inverse_layer_idx: bool = _doc("also divide by (layer index + 1), as GPT-2 can", False, mcore="")
 
     window_size: int | None = _doc(
-        "keys a query sees in a windowed layer, in tokens, itself included; None = no windows",
+        "a query of a windowed layer sees keys at a distance, in tokens, less than this: causal, those "
+        "before it and itself; bidirectional, those on both sides too; None = no windows",
         None,
         mcore="window_size",
     )
@@ -232,8 +240,8 @@ class TransformerConfig:
         "RoPE theta, the base of the rotation frequencies", 10000.0, mcore="rotary_base", legacy="theta"
     )
     rope_scaling: dict[str, Any] | None = _doc(
-        "RoPE scaling: its rope_type (linear, dynamic, llama3, yarn or longrope) and the settings of that "
-        "type; None = plain",
+        "RoPE scaling of all layers: its rope_type (linear, dynamic, llama3, yarn or longrope) and the "
+        "settings of that type; None = plain",
         None,
         mcore="rope_scaling",
         legacy="extend_method scaling_factor",
@@ -251,11 +259,28 @@ class TransformerConfig:
     )
     add_pooler: bool = _doc("dense + tanh on the first position (BERT)", False, mcore="")
     num_labels: int = _doc("outputs of a classification head", 2, mcore="")
-    head_activation: str = _doc("activation inside the masked-LM head", "gelu", mcore="")
+    classifier_pooling: str = _doc(
+        "what a sequence classifier reads: the 'pooler', the state of the first position ('cls'), or the "
+        "'mean' over all that are not padding",
+        "pooler",
+        mcore="",
+    )
+    add_classifier_transform: bool = _doc(
+        "a classifier begins with dense, activation and norm as the masked-LM head does", False, mcore=""
+    )
+    add_head_transform_bias: bool = _doc("bias on the dense layer with which a head begins", True, mcore="")
+    head_activation: str = _doc("activation after the dense layer with which a head begins", "gelu", mcore="")
+    add_masked_lm_bias: bool = _doc("bias on the masked-LM head's projection to the vocabulary", True, mcore="")
 
     # --- regularisation and initialisation -----------------------------------------------------------------
     hidden_dropout: float = _doc(
         "dropout probability after attention and MLP", 0.0, mcore="hidden_dropout", effect=TRAINING
+    )
+    hidden_dropout_after_mlp: bool = _doc(
+        "hidden_dropout acts after the MLP too, not after attention alone", True, mcore="", effect=TRAINING
+    )
+    mlp_dropout: float = _doc(
+        "dropout probability inside the MLP, before its last projection", 0.0, mcore="", effect=TRAINING
     )
     attention_dropout: float = _doc(
         "dropout probability on attention weights", 0.0, mcore="attention_dropout", effect=TRAINING
@@ -280,6 +305,13 @@ class TransformerConfig:
     classifier_init_method_std: float | None = _doc(
         "likewise of a classifier; None = init_method_std", None, mcore="", effect=TRAINING
     )
+    head_init_method_std: float | None = _doc(
+        "likewise of a head's dense layer and projection to the vocabulary; None = init_method_std",
+        None,
+        mcore="",
+        effect=TRAINING,
+    )
+    zero_init_padding: bool = _doc("the padding row of the word embedding starts as 0", True, mcore="", effect=TRAINING)
     init_method_cutoff: float | None = _doc(
         "initial weights lie within so many standard deviations; None = anywhere", None, mcore="", effect=TRAINING
     )
@@ -336,7 +368,7 @@ class TransformerConfig:
 
     @property
     def embedding_width(self) -> int:
-        """Width of the word embedding."""
+        """Width of the embeddings of words, positions and token types, and inside the masked-LM head."""
         return self.hidden_size if self.embedding_size is None else self.embedding_size
 
     @property
@@ -359,3 +391,8 @@ class TransformerConfig:
     def describe(cls) -> dict[str, str]:
         """Field name -> meaning in the user's language, in declaration order."""
         return {f.name: tr(f.metadata["doc"]) for f in fields(cls)}
+
+    @property
+    def embedding_norm_width(self) -> int:
+        """Width of what the norm of the embeddings goes over."""
+        return self.hidden_size if self.embedding_projection_first else self.embedding_width

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mindport.config.hf import read_hf_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
@@ -36,9 +37,9 @@ def load_torch_model(model: Path, config: TransformerConfig) -> Any:
     transformers.utils.logging.disable_progress_bar()
     auto = getattr(transformers, _AUTO_CLASS[config.head])
     extra = (
-        {}
-        if config.head != "none" or config.attention_mask_type == "causal"
-        else {"add_pooling_layer": config.add_pooler}
+        {"add_pooling_layer": config.add_pooler}
+        if "add_pooler" in read_hf_config(model).declared_class.optional
+        else {}
     )
     try:
         network, info = auto.from_pretrained(
