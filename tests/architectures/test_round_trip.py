@@ -94,7 +94,8 @@ def in_spelling(model: Prepared, spelling: Spelling) -> Arrays:
         for name, stored in tensor_map(declaration, config, spelling).items()
     }
     usual, plan = model.conversion.config.spelling, model.conversion.plan
-    assert usual is not None and plan is not None
+    assert usual is not None
+    assert plan is not None
     hf_class = model.conversion.config.model.declared_class
     copies = zip(*(tied_copies(declaration, config, s) for s in (usual, spelling)), strict=True)
     unused = zip(*(skipped_tensors(declaration, hf_class, config, s) for s in (usual, spelling)), strict=True)

@@ -74,9 +74,7 @@ ARCHITECTURE = Architecture(
         probability("classifier_dropout", "classifier_dropout"),
         Field("initializer_range", "init_method_std", float, minimum=0),
         Only("partial_rotary_factor", 1.0, "the model's class rotates whole heads"),
-        Field(
-            "initializer_cutoff_factor", "init_method_cutoff", float, derive=lambda hf: 3.0, layer=TRAINING, minimum=0.1
-        ),
+        Field("initializer_cutoff_factor", "init_method_cutoff", float, layer=TRAINING, minimum=0.1),
         Ignored(("sparse_prediction", "sparse_pred_ignore_index"), "spares logits that no label asks for", TRAINING),
         Ignored(("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"), "how PyTorch runs it"),
         Ignored(("rope_theta",), "not read by ModernBERT's class; global_rope_theta and local_rope_theta rule"),

@@ -86,7 +86,8 @@ def _base(hf: HFConfig, key: str, settings: Mapping[str, Any], assumed: float) -
 
 def _scaling(hf: HFConfig, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The scaling that the settings of one type of layer ask for, in canonical form."""
-    plain = {**hf, "rope_theta": 1.0, "rope_scaling": settings, "rope_parameters": None}
+    alone = {key: value for key, value in settings.items() if key != "rope_theta"}
+    plain = {**hf, "rope_theta": 1.0, "rope_scaling": alone, "rope_parameters": None}
     scaling: dict[str, Any] | None = Rope().decode(plain)["rope_scaling"]
     return scaling
 
