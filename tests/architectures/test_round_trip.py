@@ -13,6 +13,7 @@ import pytest
 
 from mindport.architectures import architecture, model_types
 from mindport.architectures.naming import Spelling, skipped_tensors, spellings, tensor_map, tied_copies
+from mindport.architectures.rope import Rope
 from mindport.checkpoint.convert import WEIGHTS, Conversion, convert, export
 from mindport.config.hf import from_hf
 from mindport.config.native import read_native_config
@@ -94,7 +95,8 @@ def in_spelling(model: Prepared, spelling: Spelling) -> Arrays:
         for name, stored in tensor_map(declaration, config, spelling).items()
     }
     usual, plan = model.conversion.config.spelling, model.conversion.plan
-    assert usual is not None and plan is not None
+    assert usual is not None
+    assert plan is not None
     hf_class = model.conversion.config.model.declared_class
     copies = zip(*(tied_copies(declaration, config, s) for s in (usual, spelling)), strict=True)
     unused = zip(*(skipped_tensors(declaration, hf_class, config, s) for s in (usual, spelling)), strict=True)
@@ -220,8 +222,9 @@ def test_other_spellings_of_config_keys(model: Prepared) -> None:
 
 def test_older_spelling_of_a_rope_scaling(model: Prepared) -> None:
     """Before `rope_type` the kind was called `type`."""
+    declaration = architecture(model.variant.model_type)
     for key, scaling in model.variant.hf.items():
-        if isinstance(scaling, dict) and "rope_type" in scaling:
+        if isinstance(declaration.rule_for(key), Rope) and isinstance(scaling, dict) and "rope_type" in scaling:
             older = {"type" if k == "rope_type" else k: value for k, value in scaling.items()}
             assert from_hf({**model.variant.hf, key: older}).transformer == from_hf(model.variant.hf).transformer
 
