@@ -120,6 +120,17 @@ ROPE_SCALINGS: dict[str, dict[str, Any]] = {
 """Name -> keys of one scaling; the kind is the word before a comma. The numbers are such that some frequencies of every
 head width in SHAPES lie where the scaling blends, so that each number shows."""
 
+_ROUNDED_YARN = {
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+    "beta_fast": 1.0,
+    "beta_slow": 0.125,
+    "mscale": 0.7,
+    "mscale_all_dim": 0.9,
+}
+"""Where `truncate` cannot be false: half as much again of each number moves a rounded end of the blend, at one of the
+two bases at least."""
+
 _WINDOW = 9
 """Keys a query sees in a windowed layer: far less than LENGTH."""
 
@@ -208,7 +219,8 @@ def _(rule: Computed) -> list[Axis]:
 @axes_of.register(RopeByLayer)
 def _(rule: Rule) -> list[Axis]:
     choices = []
-    for name, keys in ROPE_SCALINGS.items():
+    rounded = {"yarn, explicit": _ROUNDED_YARN} if isinstance(rule, RopeByLayer) else {}
+    for name, keys in {**ROPE_SCALINGS, **rounded}.items():
         kind = name.split(",")[0]
         canonical: dict[str, Any] = {"rope_scaling": {"rope_type": kind, **keys} if keys else None}
         if kind == "dynamic":

@@ -195,6 +195,9 @@ INERT = {
 WORDS = {**words.WORDS, "activation_func": tuple(ACTIVATIONS), "head_activation": tuple(ACTIVATIONS)}
 """Fields that hold a word -> the words."""
 
+OPTIONAL = {f.name for f in fields(TransformerConfig) if f.default is None}
+"""Fields that may be left out."""
+
 FACTORS = {"layernorm_epsilon": 10.0}
 """By how much a number is wrong, where it is not by half."""
 
@@ -243,10 +246,11 @@ def _other_values(name: str, value: Any) -> list[Any]:
         return [0.5 if value == 1.0 else 1.0]
     if isinstance(value, bool):
         return [not value]
+    left_out = [None] if name in OPTIONAL and value is not None else []
     if isinstance(value, float):
-        return [value * FACTORS.get(name, 1.5) if value else 1.0]
+        return [value * FACTORS.get(name, 1.5) if value else 1.0, *left_out]
     if isinstance(value, int):
-        return [other for other in (value - 1, value + 1, value * 2) if other >= 0 and other != value]
+        return [*(other for other in (value - 1, value + 1, value * 2) if other >= 0 and other != value), *left_out]
     if value is None:
         return []
     raise TypeError(f"tests/architectures/mutations.py does not know other values of {name} = {value!r}")
@@ -287,6 +291,11 @@ def _with_field(config: TransformerConfig, slots: Arrays, name: str, **changes: 
 # --- what cannot show ------------------------------------------------------------------------------------------------
 
 
+def _reads_rotary_base(config: TransformerConfig) -> bool:
+    own = config.window_size is not None and config.layer_types is None and config.sliding_rotary_base is not None
+    return config.position_embedding_type == "rope" and not own
+
+
 READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
     **dict.fromkeys(
         ("head_activation", "add_head_transform_bias"),
@@ -306,8 +315,9 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",
         "only a table of positions and dynamic RoPE scaling read it",
     ),
+    "rotary_base": (_reads_rotary_base, "only RoPE reads it, and not in windowed layers that have a base of their own"),
     **dict.fromkeys(
-        ("rotary_base", "rope_scaling", "rotary_percent", "rotary_interleaved"),
+        ("rope_scaling", "rotary_percent", "rotary_interleaved"),
         (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
     ),
     "ffn_hidden_size": (

@@ -13,6 +13,7 @@ import pytest
 
 from mindport.architectures import architecture, model_types
 from mindport.architectures.naming import Spelling, skipped_tensors, spellings, tensor_map, tied_copies
+from mindport.architectures.rope import Rope
 from mindport.checkpoint.convert import WEIGHTS, Conversion, convert, export
 from mindport.config.hf import from_hf
 from mindport.config.native import read_native_config
@@ -221,8 +222,9 @@ def test_other_spellings_of_config_keys(model: Prepared) -> None:
 
 def test_older_spelling_of_a_rope_scaling(model: Prepared) -> None:
     """Before `rope_type` the kind was called `type`."""
+    declaration = architecture(model.variant.model_type)
     for key, scaling in model.variant.hf.items():
-        if isinstance(scaling, dict) and "rope_type" in scaling:
+        if isinstance(declaration.rule_for(key), Rope) and isinstance(scaling, dict) and "rope_type" in scaling:
             older = {"type" if k == "rope_type" else k: value for k, value in scaling.items()}
             assert from_hf({**model.variant.hf, key: older}).transformer == from_hf(model.variant.hf).transformer
 

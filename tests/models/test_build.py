@@ -58,6 +58,10 @@ ENCODER = replace(
         replace(ENCODER, head="none", add_pooler=True),
         replace(ENCODER, head="sequence_classification", add_pooler=True, num_labels=3),
         replace(ENCODER, head="token_classification", num_token_types=0),
+        replace(ENCODER, embedding_size=32, add_embedding_projection_bias=True, layer_weights=[0, 0]),
+        replace(ENCODER, embedding_size=32, embedding_projection_first=True, num_layers=3, layer_weights=[0, 1, 1]),
+        replace(ENCODER, add_masked_lm_bias=False, add_head_transform_bias=False, first_attention_layernorm=False),
+        replace(ENCODER, head="sequence_classification", classifier_pooling="cls", add_classifier_transform=True),
     ],
 )
 def test_parameters_are_the_slots(config: TransformerConfig) -> None:
@@ -77,6 +81,12 @@ def test_parameters_are_the_slots(config: TransformerConfig) -> None:
         {"attention_mask_type": "prefix"},
         {"head": "sequence_classification"},
         {"head": "question_answering"},
+        {"classifier_pooling": "max"},
+        {"layer_types": ["full_attention"]},
+        {"layer_weights": [0, 1, 1]},
+        {"layer_weights": [0, 0], "first_attention_layernorm": False},
+        {"layer_weights": [0, 0], "scale_attention_by_inverse_layer_idx": True},
+        {"layer_weights": [0, 0], "window_size": 4, "layer_types": ["full_attention", "sliding_attention"]},
         {"rope_scaling": {"rope_type": "longrope", "factor": 2.0}},
         {"rope_scaling": {"rope_type": "llama3", "factor": 2.0}},
         {"params_dtype": "float8"},

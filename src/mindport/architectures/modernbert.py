@@ -2,7 +2,7 @@
 
 from mindport.architectures.common import ACTIVATION_NAMES, COMMON, QKV, head_width, padding_row, probability, size
 from mindport.architectures.rope_by_layer import RopeByLayer
-from mindport.architectures.vocabulary import TRAINING, Architecture, Field, HFClass, HFConfig, Ignored, Only
+from mindport.architectures.vocabulary import RECORD, TRAINING, Architecture, Field, HFClass, HFConfig, Ignored, Only
 from mindport.architectures.windows import AlternatingWindow
 from mindport.layout import Fuse, Stored
 
@@ -80,7 +80,7 @@ ARCHITECTURE = Architecture(
         Ignored(("rope_theta",), "not read by ModernBERT's class; global_rope_theta and local_rope_theta rule"),
         Ignored(("layer_norm_eps",), "not read by ModernBERT's class; norm_eps rules"),
         Ignored(("position_embedding_type",), "not read by ModernBERT's class, which has RoPE"),
-        Ignored(("cls_token_id",), "belongs to the tokenizer"),
+        Ignored(("cls_token_id", "mask_token_id"), "belongs to the tokenizer", RECORD),
         *COMMON,
     ),
     bases=("model.", ""),

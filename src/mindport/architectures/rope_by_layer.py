@@ -86,6 +86,11 @@ def _base(hf: HFConfig, key: str, settings: Mapping[str, Any], assumed: float) -
 
 def _scaling(hf: HFConfig, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The scaling that the settings of one type of layer ask for, in canonical form."""
+    if settings.get("truncate") is False:
+        raise MindportError(
+            tr("transformers 4 reads `truncate` in the RoPE settings of this model_type, transformers 5 ignores it."),
+            tr("Take it out."),
+        )
     alone = {key: value for key, value in settings.items() if key != "rope_theta"}
     plain = {**hf, "rope_theta": 1.0, "rope_scaling": alone, "rope_parameters": None}
     scaling: dict[str, Any] | None = Rope().decode(plain)["rope_scaling"]
