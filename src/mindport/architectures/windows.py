@@ -28,24 +28,7 @@ class GatedWindow:
         if types is None:
             first = checked("max_window_layers", hf["max_window_layers"], int, 0)
             types = [SLIDING if width is not None and layer >= first else FULL for layer in range(count)]
-        elif not isinstance(types, list) or len(types) != count or set(types) - {FULL, SLIDING}:
-            raise MindportError(
-                tr(
-                    "layer_types must name {full} or {sliding} for each of the {count} layers.",
-                    full=FULL,
-                    sliding=SLIDING,
-                    count=count,
-                ),
-                tr("Correct it in config.json."),
-            )
-        if SLIDING not in types:
-            return {"window_size": None, "layer_types": None}
-        if width is None:
-            raise MindportError(
-                tr("layer_types asks for sliding attention, but no window is set."),
-                tr("Set sliding_window and use_sliding_window, or make every layer full."),
-            )
-        return {"window_size": width, "layer_types": types if FULL in types else None}
+        return _windows(types, width, count)
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         if config.window_size is None:
@@ -55,6 +38,27 @@ class GatedWindow:
             "sliding_window": config.window_size,
             "layer_types": config.layer_types or [SLIDING] * config.num_layers,
         }
+
+
+@dataclass(frozen=True)
+class AlternatingWindow:
+    """GPT-OSS's window: in every other layer, the first among them, unless `layer_types` say which."""
+
+    keys: tuple[str, ...] = ("sliding_window", "layer_types")
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        types, count = hf.get("layer_types"), hf["num_hidden_layers"]
+        if types is None:
+            types = [FULL if layer % 2 else SLIDING for layer in range(count)]
+        return _windows(types, window_width(hf), count)
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        kind = FULL if config.window_size is None else SLIDING
+        # Without a windowed layer the width says nothing, but transformers wants one: the class's own is left.
+        width = {} if config.window_size is None else {"sliding_window": config.window_size}
+        return {**width, "layer_types": config.layer_types or [kind] * config.num_layers}
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,29 @@ def window_width(hf: HFConfig) -> int | None:
     """`sliding_window` as a positive width, or None."""
     width = hf["sliding_window"]
     return None if width is None else checked("sliding_window", width, int, 1)
+
+
+def _windows(types: Any, width: int | None, count: int) -> dict[str, Any]:
+    """The canonical fields of a window in the layers that `types` name.
+
+    Raises:
+        MindportError: `types` is not a list of one kind for each of `count` layers, or asks for a window without width.
+    """
+    if not isinstance(types, list) or len(types) != count or any(kind not in (FULL, SLIDING) for kind in types):
+        raise MindportError(
+            tr(
+                "layer_types must name {full} or {sliding} for each of the {count} layers.",
+                full=FULL,
+                sliding=SLIDING,
+                count=count,
+            ),
+            tr("Correct it in config.json."),
+        )
+    if SLIDING not in types:
+        return {"window_size": None, "layer_types": None}
+    if width is None:
+        raise MindportError(
+            tr("layer_types asks for sliding attention, but no window is set."),
+            tr("Set sliding_window and use_sliding_window, or make every layer full."),
+        )
+    return {"window_size": width, "layer_types": types if FULL in types else None}

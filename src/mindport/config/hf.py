@@ -79,6 +79,7 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
     declaration = declaration_of(hf)
     hf_class = class_of(hf, declaration)
     values = with_defaults(hf, declaration)
+    _check_layers(declaration, values)
     canonical: dict[str, Any] = {**declaration.constants}
     for rule in declaration.rules:
         canonical.update(rule.decode(values))
@@ -94,16 +95,21 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
             ),
             tr("Correct it in config.json."),
         )
-    if transformer.num_layers > MOST_LAYERS:
-        raise MindportError(
-            tr(
-                "{count} layers are more than the {most} that are supported.",
-                count=transformer.num_layers,
-                most=MOST_LAYERS,
-            ),
-            tr("Correct it in config.json."),
-        )
     return ModelConfig(declaration.model_type, hf_class, transformer, hf)
+
+
+def _check_layers(declaration: Architecture, values: Mapping[str, Any]) -> None:
+    # Before any rule makes a list with an entry for each layer.
+    for rule in declaration.rules:
+        if isinstance(rule, Field) and "num_layers" in rule.targets and values[rule.key] > MOST_LAYERS:
+            raise MindportError(
+                tr(
+                    "{count} layers are more than the {most} that are supported.",
+                    count=values[rule.key],
+                    most=MOST_LAYERS,
+                ),
+                tr("Correct it in config.json."),
+            )
 
 
 def to_hf(model: ModelConfig) -> dict[str, Any]:
@@ -116,15 +122,17 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
     result.setdefault("model_type", model.model_type)
     if class_of(result, model.declaration) != model.hf_class:
         result["architectures"] = [model.hf_class]
+    # A part that the weights lack is off, whatever the config says, which it may go on saying.
+    off = {name: 0 for name in model.declared_class.optional if not getattr(model.transformer, name)}
+    said = replace(model.transformer, **{name: getattr(from_hf(result).transformer, name) for name in off})
     for rule in model.declaration.rules:
-        encoded = rule.encode(model.transformer)
+        encoded = rule.encode(said)
         if encoded and not _says_the_same(result, rule, encoded, model.declaration):
             for key in (*rule.keys, *rule.aliases):
                 result.pop(key, None)
             result.update(encoded)
     written = from_hf(result).transformer
-    optional = {name: getattr(model.transformer, name) for name in model.declared_class.optional}
-    if replace(written, **optional) != model.transformer:
+    if replace(written, **off) != replace(model.transformer, **off):
         changed = [f.name for f in fields(written) if getattr(written, f.name) != getattr(model.transformer, f.name)]
         raise MindportError(
             tr(

@@ -14,10 +14,10 @@ def is_norm(slot: str) -> bool:
 
 
 def initialise(network: nn.Cell, config: TransformerConfig, seed: int) -> None:
-    """Matrices and embeddings normal with `init_method_std`, biases 0, norm weights 1, by `seed`."""
+    """Matrices and embeddings normal with `init_method_std`, biases and corrections 0, norm weights 1, by `seed`."""
     generator = np.random.default_rng(seed)
     for slot, parameter in network.parameters_and_names():
-        if slot.endswith(".bias"):
+        if slot.endswith((".bias", ".score_correction")):
             values = np.zeros(parameter.shape, np.float32)
         elif is_norm(slot):
             values = np.ones(parameter.shape, np.float32)

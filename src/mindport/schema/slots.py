@@ -27,6 +27,8 @@ INDICES: dict[str, str] = {
 }
 """Placeholder -> how many there are: layer, expert, query head, key/value head, multi-token-prediction module."""
 
+_PLACEHOLDERS = tuple((key, f"{{{key}}}") for key in INDICES)
+
 MTP = "mtp.{M}."
 """Start of the slots of a multi-token-prediction module, which the native model carries along and does not compute."""
 
@@ -225,7 +227,7 @@ def _placed(slot: Slot, config: TransformerConfig, **given: int) -> Iterator[Pla
 def indices(template: str, config: TransformerConfig, given: dict[str, int] | None = None) -> Iterator[dict[str, int]]:
     """Every combination of the indices that a template has placeholders for, beside those `given`."""
     given = given or {}
-    free = [key for key in INDICES if f"{{{key}}}" in template and key not in given]
+    free = [key for key, placeholder in _PLACEHOLDERS if placeholder in template and key not in given]
     for values in product(*(range(getattr(config, INDICES[key])) for key in free)):
         yield {**given, **dict(zip(free, values, strict=True))}
 
