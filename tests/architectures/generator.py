@@ -16,11 +16,12 @@ from typing import Any
 
 from mindport.architectures import Architecture, architecture, class_defaults, model_types
 from mindport.architectures.common import EndOfSequence, Labels
-from mindport.architectures.experts import SparseLayers
+from mindport.architectures.experts import DenseFirst, SparseLayers
+from mindport.architectures.local_windows import LocalWindow
 from mindport.architectures.rope import Rope
 from mindport.architectures.rope_by_layer import RopeByLayer
 from mindport.architectures.sharing import LayerGroups
-from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Rule
+from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Repeats, Rule
 from mindport.architectures.windows import FULL, SLIDING, AlternatingWindow, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
@@ -31,7 +32,22 @@ Values = Mapping[str, Any]
 LENGTH = 66
 """Tokens of a test sequence."""
 
-_EXPERTS = {"num_moe_experts": 5, "moe_router_topk": 2, "moe_ffn_hidden_size": 28}
+_EXPERTS = {
+    "num_moe_experts": 6,
+    "moe_router_topk": 2,
+    "moe_router_num_groups": 3,
+    "moe_router_group_topk": 2,
+    "moe_ffn_hidden_size": 28,
+    "moe_shared_expert_intermediate_size": 56,
+}
+
+_LATENTS = {
+    "q_lora_rank": 36,
+    "kv_lora_rank": 22,
+    "qk_head_dim": 10,
+    "qk_pos_emb_head_dim": 20,
+    "v_head_dim": 14,
+}
 
 SHAPES: dict[str, dict[str, int]] = {
     "odd": {
@@ -44,6 +60,7 @@ SHAPES: dict[str, dict[str, int]] = {
         "ffn_hidden_size": 112,
         "max_position_embeddings": 77,
         **_EXPERTS,
+        **_LATENTS,
     },
     # Everything that can be square is: wrong transpositions and swaps then fit.
     "square": {
@@ -57,6 +74,12 @@ SHAPES: dict[str, dict[str, int]] = {
         "max_position_embeddings": 67,
         **_EXPERTS,
         "moe_ffn_hidden_size": 48,
+        "moe_shared_expert_intermediate_size": 48,
+        "q_lora_rank": 48,
+        "kv_lora_rank": 48,
+        "qk_head_dim": 12,
+        "qk_pos_emb_head_dim": 12,
+        "v_head_dim": 12,
     },
     "one-group": {
         "vocab_size": 97,
@@ -70,6 +93,11 @@ SHAPES: dict[str, dict[str, int]] = {
         **_EXPERTS,
         "num_moe_experts": 3,
         "moe_router_topk": 1,
+        "moe_router_num_groups": 1,
+        "moe_router_group_topk": 1,
+        "moe_shared_expert_intermediate_size": 28,
+        **_LATENTS,
+        "qk_pos_emb_head_dim": 16,
     },
 }
 
@@ -83,6 +111,8 @@ VALUES: dict[str, Any] = {
     "rotary_percent": 0.5,
     "moe_router_topk_scaling_factor": 1.7,
     "moe_aux_loss_coeff": 0.07,
+    "activation_func_clamp_value": 0.8,  # small enough to cut off
+    "mtp_num_layers": 2,
     "hidden_dropout": 0.11,
     "attention_dropout": 0.13,
     "embedding_dropout": 0.17,
@@ -140,11 +170,12 @@ _TRAINED_LENGTH = 24
 
 @dataclass(frozen=True)
 class Choice:
-    """One value of an axis: what it sets, in canonical fields or in config keys."""
+    """One value of an axis: what it sets, in canonical fields or in config keys, and keys that it leaves out."""
 
     label: str
     canonical: Values = field(default_factory=dict)
     hf: Values = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -226,6 +257,8 @@ def _(rule: Rule) -> list[Axis]:
         if kind == "dynamic":
             canonical["max_position_embeddings"] = _TRAINED_LENGTH
         choices.append(Choice(name, canonical=canonical))
+    if rule.assumed:
+        choices.append(Choice("the class's own", without=("rope_scaling",)))
     return [Axis("rope", tuple(choices))]
 
 
@@ -254,14 +287,30 @@ def _(rule: SparseLayers) -> list[Axis]:
     return [Axis("layers with experts", choices)]
 
 
+_MIXED_WINDOWS = (
+    Choice("mixed", canonical={"window_size": _WINDOW, "layer_types": [SLIDING, FULL]}),
+    Choice("all", canonical={"window_size": _WINDOW}),
+    Choice("off", canonical={"window_size": None}),
+)
+
+
+@axes_of.register
+def _(rule: AlternatingWindow) -> list[Axis]:
+    other = Choice("other way round", canonical={"window_size": _WINDOW, "layer_types": [FULL, SLIDING]})
+    implied = Choice("alternating", hf={"sliding_window": _WINDOW}, without=("layer_types",))
+    return [Axis("window", (*_MIXED_WINDOWS, other, implied))]
+
+
+@axes_of.register
+def _(rule: DenseFirst) -> list[Axis]:
+    kinds = {"dense first": [0, 1], "experts in all": None}
+    return [Axis("experts", tuple(Choice(name, canonical={"moe_layer_freq": freq}) for name, freq in kinds.items()))]
+
+
 @axes_of.register
 def _(rule: GatedWindow) -> list[Axis]:
-    mixed = [SLIDING, FULL]
-    assert len(mixed) == VALUES["num_layers"]
     choices = (
-        Choice("mixed", canonical={"window_size": _WINDOW, "layer_types": mixed}),
-        Choice("all", canonical={"window_size": _WINDOW}),
-        Choice("off", canonical={"window_size": None}),
+        *_MIXED_WINDOWS,
         # The switch and the first layer that has a window, where no list says.
         Choice("by layer", hf={"use_sliding_window": True, "sliding_window": _WINDOW, "max_window_layers": 1}),
         Choice("gated off", hf={"use_sliding_window": False, "sliding_window": _WINDOW, "max_window_layers": 1}),
@@ -270,7 +319,7 @@ def _(rule: GatedWindow) -> list[Axis]:
 
 
 @axes_of.register
-def _(rule: AlternatingWindow) -> list[Axis]:
+def _(rule: LocalWindow) -> list[Axis]:
     def layers(*types: str) -> Values:
         windows = SLIDING in types
         mixed = list(types) if windows and FULL in types else None
@@ -299,6 +348,7 @@ def _(rule: LayerGroups) -> list[Axis]:
 
 
 @axes_of.register(Only)
+@axes_of.register(Repeats)
 @axes_of.register(Ignored)
 @axes_of.register(Labels)
 def _(rule: Rule) -> list[Axis]:
@@ -417,6 +467,9 @@ def _variant(model_type: str, number: int, every: Sequence[Axis], row: tuple[int
     for choice in chosen.values():
         canonical.update(choice.canonical)
     canonical.update(declaration.classes[hf_class].fields)
+    if canonical.get("multi_latent_attention"):
+        canonical["num_query_groups"] = canonical["num_attention_heads"]
+        canonical["kv_channels"] = canonical["qk_head_dim"] + canonical["qk_pos_emb_head_dim"]
     canonical.setdefault("softmax_scale", canonical["kv_channels"] ** -0.5)
     hf: dict[str, Any] = {"model_type": model_type, "architectures": [hf_class]}
     defaults = class_defaults(model_type)
@@ -426,6 +479,9 @@ def _variant(model_type: str, number: int, every: Sequence[Axis], row: tuple[int
             hf.update(encoded)
     for choice in chosen.values():
         hf.update(choice.hf)
-    config = replace(from_hf(hf).transformer, **dict.fromkeys(off, False))
+        for key in choice.without:
+            del hf[key]
+    config = from_hf(hf).transformer
+    config = replace(config, **{part: type(getattr(config, part))(0) for part in off})
     labels = {name: choice.label for name, choice in chosen.items()}
     return Variant(model_type, number, hf_class, tuple(off), hf, config, labels)

@@ -21,6 +21,7 @@ from mindport.models import words
 from mindport.models.activations import ACTIVATIONS
 from mindport.models.initialise import is_norm
 from mindport.schema import TransformerConfig, slots_of
+from mindport.targets.native import is_carried
 
 from .random_model import Arrays, Prepared
 
@@ -52,23 +53,36 @@ def weight_mutations(model: Prepared) -> Iterator[Mutation]:
 # --- swaps -----------------------------------------------------------------------------------------------------------
 
 SAMPLE = 12
-"""Swaps between different slots of different layers."""
+"""Swaps between different slots of different layers, and among slots that are only carried along."""
+
+EXPERT_SAMPLE = 48
+"""Swaps between slots of different experts."""
 
 
 def swaps(slots: Arrays) -> Iterator[Mutation]:
     """Two slots of equal shape exchanged: all pairs of one layer, all pairs outside the layers, each slot of one layer
-    with the same of another, and a sample of the rest."""
-    rest = []
+    with the same of another; and a sample of the rest, and of what there are very many of."""
+    rest, experts, carried = [], [], []
     for a, b in combinations(slots, 2):
         if slots[a].shape != slots[b].shape:
             continue
         (layer_a, role_a), (layer_b, role_b) = _place(a), _place(b)
-        if layer_a == layer_b or role_a == role_b:
+        if is_carried(a) and is_carried(b):
+            carried.append((a, b))
+        elif _expert(a) != _expert(b) and None not in (_expert(a), _expert(b)):
+            experts.append((a, b))
+        elif layer_a == layer_b or role_a == role_b:
             yield _swap(slots, a, b)
         else:
             rest.append((a, b))
-    for a, b in random.Random(0).sample(rest, min(SAMPLE, len(rest))):
-        yield _swap(slots, a, b)
+    for pairs, most in ((rest, SAMPLE), (experts, EXPERT_SAMPLE), (carried, SAMPLE)):
+        for a, b in random.Random(0).sample(pairs, min(most, len(pairs))):
+            yield _swap(slots, a, b)
+
+
+def _expert(slot: str) -> str | None:
+    """Number of the routed expert that a slot belongs to."""
+    return slot.split(".experts.")[1].split(".")[0] if ".experts." in slot else None
 
 
 def _swap(slots: Arrays, a: str, b: str) -> Mutation:
@@ -113,9 +127,9 @@ def layouts(model: Prepared) -> Iterator[Mutation]:
         for what, wrong in wrong_layouts(stored, config, model.tensors[name].shape):
             try:
                 parts = wrong.split(model.tensors[name], [slots[part].shape for part in wrong.parts])
+                found = dict(zip(wrong.parts, parts, strict=True))
             except ValueError:
                 continue
-            found = dict(zip(wrong.parts, parts, strict=True))
             if [found[part].shape for part in stored.parts] != shapes:
                 continue
             changed = {slot: a for slot, a in found.items() if not np.array_equal(a, slots[slot])}
@@ -126,31 +140,44 @@ def layouts(model: Prepared) -> Iterator[Mutation]:
 
 def wrong_layouts(stored: Stored, config: TransformerConfig, shape: tuple[int, ...]) -> Iterator[tuple[str, Stored]]:
     """Other layouts of one tensor: parts in another order, other groups, transposed or not."""
-    for order in list(permutations(stored.parts))[1:]:
+    for order in _other_orders(stored.parts):
         yield "parts in another order", replace(stored, parts=order)
     if len(stored.parts) > 1:
         for groups in {1, config.num_query_groups, config.num_attention_heads}:
-            ops = tuple(Fuse(groups) if isinstance(op, Fuse) else op for op in stored.ops)
+            ops = tuple(replace(op, groups=groups) if isinstance(op, Fuse) else op for op in stored.ops)
             if ops != stored.ops:
                 yield f"fused in {groups} groups", replace(stored, ops=ops)
-    if len(shape) == 2:
+    if len(shape) > 1:
         kept = tuple(op for op in stored.ops if not isinstance(op, Transpose))
         yield "transposed", replace(stored, ops=kept if kept != stored.ops else (*stored.ops, Transpose()))
+
+
+def _other_orders(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All other orders of few parts; of many, the neighbours exchanged, two by two."""
+    if len(parts) <= 3:
+        return list(permutations(parts))[1:]
+    return [(*parts[:i], parts[i + 1], parts[i], *parts[i + 2 :]) for i in range(len(parts) - 1)]
 
 
 def _wrong_heads(config: TransformerConfig, slots: Arrays) -> Iterator[Mutation]:
     """Rows of the query and key heads in the order of the other RoPE convention; query heads in another order."""
     heads, groups, width = config.num_attention_heads, config.num_query_groups, config.kv_channels
+    latent = config.multi_latent_attention
+    turned = config.qk_pos_emb_head_dim if latent else width
+    queries = "q" if config.q_lora_rank is None else "q_up"
+    projections = ((queries, heads), ("k_rope", 1) if latent else ("k", groups))
 
     def reordered(slot: str, count: int) -> np.ndarray:
-        values = slots[slot]
-        pairs = values.reshape(count, width // 2, 2, *values.shape[1:])
-        return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
+        """The last `turned` rows of each head."""
+        rows = slots[slot].reshape(count, -1, *slots[slot].shape[1:])
+        kept, pairs = rows[:, :-turned], rows[:, -turned:].reshape(count, turned // 2, 2, *rows.shape[2:])
+        reordered = pairs.swapaxes(1, 2).reshape(count, turned, *rows.shape[2:])
+        return np.concatenate([kept, reordered], 1).reshape(slots[slot].shape)
 
     for layer in range(config.num_stored_layers):
         q, k = (
             {slot: reordered(slot, count) for slot in slots if slot.startswith(f"layer.{layer}.attention.{part}.")}
-            for part, count in (("q", heads), ("k", groups))
+            for part, count in projections
         )
         if config.position_embedding_type == "rope":
             for what, changed in ({"q": q, "k": k, "q and k": {**q, **k}}).items():
@@ -198,7 +225,10 @@ WORDS = {**words.WORDS, "activation_func": tuple(ACTIVATIONS), "head_activation"
 OPTIONAL = {f.name for f in fields(TransformerConfig) if f.default is None}
 """Fields that may be left out."""
 
-FACTORS = {"layernorm_epsilon": 10.0}
+FACTORS = {
+    "layernorm_epsilon": 10.0,
+    "latent_layernorm_epsilon": 1e3,  # the other norms' epsilon
+}
 """By how much a number is wrong, where it is not by half."""
 
 
@@ -320,6 +350,10 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         ("rope_scaling", "rotary_percent", "rotary_interleaved"),
         (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
     ),
+    "num_query_groups": (
+        lambda c: not c.multi_latent_attention,
+        "latent attention makes keys and values for every head",
+    ),
     "ffn_hidden_size": (
         lambda c: not all(c.has_experts(layer) for layer in range(c.num_layers)),
         "only layers without experts read it",
@@ -382,6 +416,8 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
         keys = all(slot.endswith(".attention.k.bias") for slot in mutation.weights)
         if keys and config.position_embedding_type != "rope":
             return "a key bias without RoPE adds the same to all scores of a query, and softmax ignores that"
+        if all(is_carried(slot) for slot in mutation.weights):
+            return "carried along, not computed"
         return None
     name = mutation.field
     if name in READ_BY and not READ_BY[name][0](config):
@@ -389,7 +425,7 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     if name in ("activation_func", "head_activation"):
         before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
         return "two names of one activation" if before is after else None
-    added = name.startswith("add_") or name == "moe_router_enable_expert_bias"
-    if added and mutation.weights and all(slot.endswith((".bias", ".score_correction")) for slot in mutation.weights):
+    switch = isinstance(getattr(config, name, None), bool)
+    if switch and mutation.weights and all(s.endswith((".bias", ".score_correction")) for s in mutation.weights):
         return "a bias that a file lacks is zero here, and adds nothing (a conversion refuses the file)"
     return None

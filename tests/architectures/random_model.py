@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mindport.architectures.naming import tensor_map
+from mindport.architectures import architecture
+from mindport.architectures.naming import spellings, tensor_map
 from mindport.checkpoint import safetensors
 from mindport.checkpoint.convert import Conversion, convert
 from mindport.checkpoint.match import spelling_of
@@ -114,10 +115,12 @@ def fresh(variant: Variant) -> Any:
 def build(variant: Variant) -> Any:
     """The transformers model, every tensor random."""
     model = fresh(variant)
-    seed = zlib.crc32(str(variant).encode())
+    seed, batches = zlib.crc32(str(variant).encode()), make_batches(variant.config)
+    initial = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     randomise(model, seed)
-    while not routes_clearly(model, make_batches(variant.config)):
+    while not routes_clearly(model, batches):
         seed += 1
+        model.load_state_dict(initial)
         randomise(model, seed)
     return model
 
@@ -187,24 +190,41 @@ def randomise(model: Any, seed: int) -> None:
                     values = 0.3 * values + (first if bool((tensor == first).all()) else 0.0)
                 else:
                     # Embeddings too are read by rows of this width: they may be tied to the output projection.
-                    values = values * tensor.shape[0 if isinstance(module, Conv1D) else -1] ** -0.5
+                    transposed = isinstance(module, Conv1D) or getattr(module, "is_transposed", False)
+                    values = values * tensor.shape[-2 if transposed else -1] ** -0.5
                 tensor.copy_(values)
 
 
 def save(variant: Variant, folder: Path) -> None:
-    """Write the variant as transformers does, then take away the optional parts it should lack."""
+    """Write the variant as transformers does, then take away the optional parts it should lack, and add what files hold
+    but transformers does not compute."""
     build(variant).save_pretrained(folder)
-    tensors = read_tensors(folder)
-    if variant.off:
-        described = from_hf(variant.hf)
-        spelling = spelling_of(described, tensors)
-        whole, lacking = (
-            tensor_map(described.declaration, config, spelling) for config in (described.transformer, variant.config)
-        )
-        tensors = {name: array for name, array in tensors.items() if name in lacking or name not in whole}
+    saved = read_tensors(folder)
+    described, config = from_hf(variant.hf), variant.config
+    spelling = spelling_of(described, saved)
+    whole, wanted = (
+        tensor_map(described.declaration, transformer, spelling) for transformer in (described.transformer, config)
+    )
+    tensors = {name: array for name, array in saved.items() if name in wanted or name not in whole}
+    rng, shapes = np.random.default_rng(variant.number), slots_of(config)
+    for name in sorted(carried_tensors(variant) & wanted.keys()):
+        shape = wanted[name].shape([shapes[part] for part in wanted[name].parts])
+        tensors[name] = rng.standard_normal(shape, np.float32)
+    if tensors.keys() != saved.keys():
         write_tensors(folder, tensors)
     assert len({array.tobytes() for array in tensors.values()}) == len(tensors), "two tensors are alike"
     assert all(array.std() > 0 for array in tensors.values()), "a tensor is constant"
+
+
+def carried_tensors(variant: Variant) -> set[str]:
+    """Names, in all spellings, of tensors that neither the native model nor transformers computes with."""
+    declaration = architecture(variant.model_type)
+    return {
+        name
+        for spelling in spellings(declaration)
+        for name, stored in tensor_map(declaration, variant.config, spelling).items()
+        if all(is_carried(part) for part in stored.parts)
+    }
 
 
 def load_reference(folder: Path, variant: Variant) -> Any:
@@ -213,11 +233,12 @@ def load_reference(folder: Path, variant: Variant) -> Any:
     import transformers
 
     # A part that a file may lack is an argument of the bare class; the declaration's switch bears the same name.
-    extra = {_ARGUMENTS[switch]: False for switch in variant.off}
+    extra = {_ARGUMENTS[switch]: False for switch in variant.off if switch in _ARGUMENTS}
     model, info = getattr(transformers, variant.hf_class).from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **extra
     )
-    problems = {key: sorted(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    problems = {key: set(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    problems["unexpected_keys"] -= carried_tensors(variant)
     assert not any(problems.values()), problems
     return model.eval()
 

@@ -221,6 +221,8 @@ def test_ignored_keys_change_nothing(model: Prepared) -> None:
     read = {key for key in traced if isinstance(declaration.rule_for(key), Ignored)}
     assert traced - read, "nothing was traced"
     for key in sorted(read - UNPERTURBED.keys()):
+        if OTHER_VALUES.get(key) == "sdpa" and not cls._supports_sdpa:
+            continue  # transformers has none but the plain one on every device
         config = load()
         value = getattr(config, key, False)
         if key in OTHER_VALUES:

@@ -204,8 +204,108 @@ def bert(
     return Tiny(config, tensors, slots, skipped)
 
 
+def deepseek(*, base: str = "model.", modules: int = 1, stacked: bool = False, query_rank: int | None = 5) -> Tiny:
+    """A dense layer, one with four experts, and modules for multi-token prediction behind it, as DeepSeek names them.
+
+    Three heads, 4 + 2 wide for queries and keys, and 3 for values; experts one by one, or stacked.
+    """
+    new, hidden, vocab, rank, experts, ffn, expert_ffn, shared = _Values(), 8, 11, 7, 4, 10, 6, 12
+    heads, plain, turned, wide = 3, 4, 2, 3
+    tensors, slots = {}, {}
+
+    def put(name: str, slot: str, *shape: int) -> None:
+        tensors[base + name] = slots[slot] = new(*shape)
+
+    def attention(theirs: str, ours: str) -> None:
+        if query_rank is None:
+            put(f"{theirs}.q_proj.weight", f"{ours}.q.weight", heads * (plain + turned), hidden)
+        else:
+            put(f"{theirs}.q_a_proj.weight", f"{ours}.q_down.weight", query_rank, hidden)
+            put(f"{theirs}.q_a_layernorm.weight", f"{ours}.q_latent_norm.weight", query_rank)
+            put(f"{theirs}.q_b_proj.weight", f"{ours}.q_up.weight", heads * (plain + turned), query_rank)
+        down = tensors[f"{base}{theirs}.kv_a_proj_with_mqa.weight"] = new(rank + turned, hidden)
+        slots[f"{ours}.kv_down.weight"], slots[f"{ours}.k_rope.weight"] = down[:rank], down[rank:]
+        put(f"{theirs}.kv_a_layernorm.weight", f"{ours}.kv_latent_norm.weight", rank)
+        up = tensors[f"{base}{theirs}.kv_b_proj.weight"] = new(heads * (plain + wide), rank)
+        rows = range(0, heads * (plain + wide), plain + wide)
+        slots[f"{ours}.k_up.weight"] = np.concatenate([up[row : row + plain] for row in rows])
+        slots[f"{ours}.v_up.weight"] = np.concatenate([up[row + plain : row + plain + wide] for row in rows])
+        put(f"{theirs}.o_proj.weight", f"{ours}.o.weight", hidden, heads * wide)
+
+    def mlp(theirs: str, ours: str, width: int) -> None:
+        put(f"{theirs}.gate_proj.weight", f"{ours}.gate.weight", width, hidden)
+        put(f"{theirs}.up_proj.weight", f"{ours}.up.weight", width, hidden)
+        put(f"{theirs}.down_proj.weight", f"{ours}.down.weight", hidden, width)
+
+    def layer(theirs: str, ours: str, *, dense: bool) -> None:
+        put(f"{theirs}.input_layernorm.weight", f"{ours}.attention_norm.weight", hidden)
+        attention(f"{theirs}.self_attn", f"{ours}.attention")
+        put(f"{theirs}.post_attention_layernorm.weight", f"{ours}.mlp_norm.weight", hidden)
+        if dense:
+            mlp(f"{theirs}.mlp", f"{ours}.mlp", ffn)
+            return
+        put(f"{theirs}.mlp.gate.weight", f"{ours}.mlp.router.weight", experts, hidden)
+        put(f"{theirs}.mlp.gate.e_score_correction_bias", f"{ours}.mlp.router.score_correction", experts)
+        one_by_one = [
+            {"gate": new(expert_ffn, hidden), "up": new(expert_ffn, hidden), "down": new(hidden, expert_ffn)}
+            for _ in range(experts)
+        ]
+        for part in ("gate", "up", "down"):
+            slots[f"{ours}.mlp.experts.{part}.weight"] = np.stack([expert[part] for expert in one_by_one])
+        where = f"{base}{theirs}.mlp.experts"
+        if stacked:
+            both = [np.concatenate([expert["gate"], expert["up"]]) for expert in one_by_one]
+            tensors[f"{where}.gate_up_proj"] = np.stack(both)
+            tensors[f"{where}.down_proj"] = slots[f"{ours}.mlp.experts.down.weight"]
+        else:
+            for number, expert in enumerate(one_by_one):
+                tensors.update({f"{where}.{number}.{part}_proj.weight": a for part, a in expert.items()})
+        mlp(f"{theirs}.mlp.shared_experts", f"{ours}.mlp.shared", shared)
+
+    put("embed_tokens.weight", "embedding.word.weight", vocab, hidden)
+    layer("layers.0", "layer.0", dense=True)
+    layer("layers.1", "layer.1", dense=False)
+    for module in range(modules):
+        theirs, ours = f"layers.{2 + module}", f"mtp.{module}"
+        layer(theirs, f"{ours}.layer", dense=False)
+        put(f"{theirs}.embed_tokens.weight", f"{ours}.embedding.word.weight", vocab, hidden)
+        put(f"{theirs}.enorm.weight", f"{ours}.embedding_norm.weight", hidden)
+        put(f"{theirs}.hnorm.weight", f"{ours}.hidden_norm.weight", hidden)
+        put(f"{theirs}.eh_proj.weight", f"{ours}.projection.weight", hidden, 2 * hidden)
+        put(f"{theirs}.shared_head.norm.weight", f"{ours}.final_norm.weight", hidden)
+        put(f"{theirs}.shared_head.head.weight", f"{ours}.head.output.weight", vocab, hidden)
+    put("norm.weight", "final_norm.weight", hidden)
+    if base:
+        tensors["lm_head.weight"] = slots["head.output.weight"] = new(vocab, hidden)
+    config = {
+        "architectures": ["DeepseekV3ForCausalLM" if base else "DeepseekV3Model"],
+        "model_type": "deepseek_v3",
+        "vocab_size": vocab,
+        "hidden_size": hidden,
+        "intermediate_size": ffn,
+        "moe_intermediate_size": expert_ffn,
+        "num_hidden_layers": 2,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "n_shared_experts": 2,
+        "n_routed_experts": experts,
+        "n_group": 2,
+        "topk_group": 1,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 1,
+        "q_lora_rank": query_rank,
+        "kv_lora_rank": rank,
+        "qk_nope_head_dim": plain,
+        "qk_rope_head_dim": turned,
+        "v_head_dim": wide,
+        "eos_token_id": 2,
+        "num_nextn_predict_layers": max(modules, 1),  # also where the file lacks them
+    }
+    return Tiny(config, tensors, slots)
+
+
 @pytest.fixture
 def make() -> Callable[..., Tiny]:
     """`make("llama", tied=True)`: a tiny checkpoint."""
-    makers: dict[str, Callable[..., Tiny]] = {"llama": llama, "gpt2": gpt2, "bert": bert}
+    makers: dict[str, Callable[..., Tiny]] = {"llama": llama, "gpt2": gpt2, "bert": bert, "deepseek_v3": deepseek}
     return lambda model_type, **variant: makers[model_type](**variant)

@@ -18,7 +18,7 @@ Make = Callable[..., Any]
 FORMATS = pytest.mark.parametrize("kind", sorted(WEIGHTS))
 
 
-@pytest.fixture(params=["llama", "gpt2", "bert"])
+@pytest.fixture(params=["llama", "gpt2", "bert", "deepseek_v3"])
 def source(request: pytest.FixtureRequest, make: Make, tmp_path: Path) -> Path:
     return make(request.param).save(tmp_path / "hf")
 

@@ -50,6 +50,10 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("bert", {"hf_class": "BertForMaskedLM", "base": "bert."}),
     ("bert", {"hf_class": "BertForMaskedLM", "base": "bert.", "copies": True}),
     ("bert", {"hf_class": "BertForMaskedLM", "base": "bert.", "copies": True, "old_norms": True}),
+    ("deepseek_v3", {}),
+    ("deepseek_v3", {"modules": 0, "query_rank": None}),
+    ("deepseek_v3", {"modules": 2, "base": ""}),
+    ("deepseek_v3", {"stacked": True}),
 ]
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from mindport import i18n
 from mindport.architectures import architecture, families, model_types, vocabulary
-from mindport.architectures.vocabulary import Ignored, Only
+from mindport.architectures.vocabulary import Ignored, Only, Repeats
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.schema import TransformerConfig
@@ -53,7 +53,7 @@ def _constants(module: object, *names: str) -> set[str]:
 def rule_reasons() -> set[str]:
     """Why a config key is refused or ignored."""
     rules = [rule for name in model_types() for rule in architecture(name).rules]
-    return {rule.reason for rule in rules if isinstance(rule, Only | Ignored)}
+    return {rule.reason for rule in rules if isinstance(rule, Only | Repeats | Ignored)}
 
 
 def tensor_reasons() -> set[str]:

@@ -31,6 +31,25 @@ class SparseLayers:
         return {"mlp_only_layers": dense, "decoder_sparse_step": 1}
 
 
+@dataclass(frozen=True)
+class DenseFirst:
+    """DeepSeek's choice of layers with experts: all but the first `first_k_dense_replace`."""
+
+    keys: tuple[str, ...] = ("first_k_dense_replace",)
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        (key,) = self.keys
+        dense = checked(key, hf[key], int, 0)
+        sparse = [int(layer >= dense) for layer in range(hf["num_hidden_layers"])]
+        return {"moe_layer_freq": None if all(sparse) else sparse}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        (key,) = self.keys
+        return {key: (config.moe_layer_freq or []).count(0)}
+
+
 ROUTING: tuple[Rule, ...] = (
     size("num_experts_per_tok", "moe_router_topk"),
     Field("router_aux_loss_coef", "moe_aux_loss_coeff", float, layer=TRAINING, minimum=0),
@@ -44,6 +63,14 @@ def per_expert(block: str, gate: str, up: str, down: str) -> dict[str, str]:
     return {
         f"{{base}}layers.{{L}}.{block}.{{E}}.{name}.weight": f"layer.{{L}}.mlp.experts.{{E}}.{slot}.weight"
         for slot, name in names.items()
+    }
+
+
+def mlp(block: str, slot: str) -> dict[str, str]:
+    """The three projections of an MLP: `mlp("mlp.shared_experts", "mlp.shared")`."""
+    return {
+        f"{{base}}layers.{{L}}.{block}.{name}_proj.{{p}}": f"layer.{{L}}.{slot}.{name}.{{p}}"
+        for name in ("gate", "up", "down")
     }
 
 

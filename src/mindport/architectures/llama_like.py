@@ -48,16 +48,24 @@ def rules(*instead: Rule) -> tuple[Rule, ...]:
 
 BASES = ("model.", "")
 
-WITHOUT_MLP = {
+ENDS = {
     "{base}embed_tokens.weight": "embedding.word.weight",
+    "{base}norm.{p}": "final_norm.{p}",
+    "lm_head.weight": "head.output.weight",
+}
+
+NORMS = {
     "{base}layers.{L}.input_layernorm.{p}": "layer.{L}.attention_norm.{p}",
+    "{base}layers.{L}.post_attention_layernorm.{p}": "layer.{L}.mlp_norm.{p}",
+}
+
+WITHOUT_MLP = {
+    **NORMS,
     "{base}layers.{L}.self_attn.q_proj.{p}": "layer.{L}.attention.q.{p}",
     "{base}layers.{L}.self_attn.k_proj.{p}": "layer.{L}.attention.k.{p}",
     "{base}layers.{L}.self_attn.v_proj.{p}": "layer.{L}.attention.v.{p}",
     "{base}layers.{L}.self_attn.o_proj.{p}": "layer.{L}.attention.o.{p}",
-    "{base}layers.{L}.post_attention_layernorm.{p}": "layer.{L}.mlp_norm.{p}",
-    "{base}norm.{p}": "final_norm.{p}",
-    "lm_head.weight": "head.output.weight",
+    **ENDS,
 }
 
 MLP = {
@@ -66,7 +74,7 @@ MLP = {
     "{base}layers.{L}.mlp.down_proj.{p}": "layer.{L}.mlp.down.{p}",
 }
 
-TENSORS = {**WITHOUT_MLP, **MLP}
+TENSORS = {**MLP, **WITHOUT_MLP}
 
 QK_NORM = {
     "{base}layers.{L}.self_attn.q_norm.{p}": "layer.{L}.attention.q_norm.{p}",

@@ -1,9 +1,9 @@
 """ModernBERT: an encoder in Llama's manner, with RoPE, gated MLPs and windows in two of three layers."""
 
 from mindport.architectures.common import ACTIVATION_NAMES, COMMON, QKV, head_width, padding_row, probability, size
+from mindport.architectures.local_windows import LocalWindow
 from mindport.architectures.rope_by_layer import RopeByLayer
 from mindport.architectures.vocabulary import RECORD, TRAINING, Architecture, Field, HFClass, HFConfig, Ignored, Only
-from mindport.architectures.windows import AlternatingWindow
 from mindport.layout import Fuse, Stored
 
 DECODER = {"decoder.{p}": "masked-LM head, not read by this class"}
@@ -65,7 +65,7 @@ ARCHITECTURE = Architecture(
         Field("classifier_bias", "add_head_transform_bias", bool),
         Field("decoder_bias", "add_masked_lm_bias", bool),
         Field("classifier_pooling", "classifier_pooling", ("cls", "mean")),
-        AlternatingWindow(every=3),
+        LocalWindow(every=3),
         RopeByLayer(full_base=160000.0, sliding_base=10000.0),
         Field("tie_word_embeddings", "tie_word_embeddings", bool),
         probability("attention_dropout", ("attention_dropout", "hidden_dropout")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -58,16 +58,23 @@ def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: 
     Raises:
         ValueError: a tensor only some of whose slots exist (a mistake in the declaration).
     """
+    return _map(tensors_of(architecture, spelling.table), config, spelling)
+
+
+def _map(tensors: Mapping[str, str | Stored], config: TransformerConfig, spelling: Spelling) -> TensorMap:
     slots = slots_of(config)
     result: TensorMap = {}
-    for template, made_of in tensors_of(architecture, spelling.table).items():
-        pattern = _pattern(made_of)
+    for template, made_of in tensors.items():
+        pattern = _pattern(made_of).bind(config)
+        inner: list[dict[str, int]] | None = None
         for index in _indices(template, config):
-            parts = tuple(part for parts in _parts(pattern, config, index) for part in parts)
+            if inner is None:
+                inner = _inner(pattern, config, index)
+            parts = tuple(part.format(**index, **more) for more in inner for part in pattern.parts)
             present = [part in slots for part in parts]
             if parts and all(present):
                 name = spelling.write(template.format(base=spelling.base, **index))
-                result[name] = replace(pattern, parts=parts).bind(config)
+                result[name] = Stored(parts, pattern.ops)
             elif any(present):
                 raise ValueError(f"{template}: only some of {parts} exist")
     return result
@@ -77,10 +84,10 @@ def _pattern(made_of: str | Stored) -> Stored:
     return Stored((made_of,)) if isinstance(made_of, str) else made_of
 
 
-def _parts(pattern: Stored, config: TransformerConfig, index: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The pattern's parts with indices filled in: all parts for each value of an index that only the parts have."""
-    for full in indices(" ".join(pattern.parts), config, index):
-        yield tuple(part.format(**full) for part in pattern.parts)
+def _inner(pattern: Stored, config: TransformerConfig, own: dict[str, Any]) -> list[dict[str, int]]:
+    """Every value of the indices that only the parts have, beside those `own` to the tensor's name."""
+    found = indices(" ".join(pattern.parts), config, own)
+    return [{key: value for key, value in full.items() if key not in own} for full in found]
 
 
 def skipped_tensors(
@@ -97,7 +104,8 @@ def tied_copies(architecture: Architecture, config: TransformerConfig, spelling:
     A name that holds a slot of its own in this model (an untied head) is not a copy.
     """
     slots = slots_of(config)
-    own = tensor_map(architecture, config, spelling)
+    table = tensors_of(architecture, spelling.table)
+    own = _map({name: table[name] for name in architecture.tied if name in table}, config, spelling)
     return {
         name: slot for name, slot in _filled(architecture.tied, config, spelling) if slot in slots and name not in own
     }

@@ -53,8 +53,12 @@ class Rope:
     """`rope_theta` + `rope_scaling` (transformers 4) or `rope_parameters` (transformers 5).
 
     The canonical scaling keeps the keys of its kind and names the kind `rope_type`; no scaling is None.
+
+    Args:
+        assumed: the scaling of the class, where a config says nothing of one; it then has to say so to have none.
     """
 
+    assumed: Mapping[str, Any] | None = None
     keys: tuple[str, ...] = ("rope_theta", "rope_scaling", "rope_parameters")
     layer: str = STRUCTURE
     aliases: tuple[str, ...] = ()
@@ -73,7 +77,7 @@ class Rope:
                 tr("{keys} are the same setting and disagree.", keys="rope_theta, rope_scaling.rope_theta"),
                 tr("Correct it in config.json."),
             )
-        scaling = dict(new or old)
+        scaling = dict(new or old or self._assumed(hf))
         theta = scaling.pop("rope_theta", None)
         theta = checked("rope_theta", hf["rope_theta"] if theta is None else theta, float, 1)
         kinds = [kind for kind in (scaling.pop("rope_type", None), scaling.pop("type", None)) if kind]
@@ -116,7 +120,23 @@ class Rope:
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         # Both generations of transformers read the older spelling.
-        return {"rope_theta": config.rotary_base, "rope_scaling": config.rope_scaling}
+        nothing = {"rope_type": "default"} if self.assumed else None
+        return {"rope_theta": config.rotary_base, "rope_scaling": config.rope_scaling or nothing}
+
+    def _assumed(self, hf: HFConfig) -> Mapping[str, Any]:
+        if self.assumed is None:
+            return {}
+        for key in ("rope_parameters", "rope_scaling"):
+            if key in hf:
+                raise MindportError(
+                    tr(
+                        "{key} = {value} is no scaling in transformers 4, and the class's own in 5.",
+                        key=key,
+                        value=hf[key],
+                    ),
+                    tr('Write out which is meant in config.json; a rope_type of "default" is no scaling.'),
+                )
+        return self.assumed
 
     def _dict(self, hf: HFConfig, key: str) -> Mapping[str, Any]:
         value = hf.get(key)

@@ -150,6 +150,38 @@ class Only:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """A key that says once more what other keys say; absent or null it says nothing. Any other value is refused.
+
+    Args:
+        decode_with: config -> the value it has to have.
+        encode_with: the same from canonical fields.
+    """
+
+    key: str
+    kind: type
+    decode_with: Callable[[HFConfig], Any]
+    encode_with: Callable[[TransformerConfig], Any]
+    reason: str
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        if hf.get(self.key) is not None:
+            Only(self.key, self.decode_with(hf), self.reason).decode(
+                {self.key: checked(self.key, hf[self.key], self.kind)}
+            )
+        return {}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return {self.key: self.encode_with(config)}
+
+
+@dataclass(frozen=True)
 class Ignored:
     """Keys that do not change what the model computes, with the reason."""
 

@@ -28,14 +28,7 @@ class GatedWindow:
             first = checked("max_window_layers", hf["max_window_layers"], int, 0)
             sliding = (width is not None and layer >= first for layer in range(hf["num_hidden_layers"]))
             types = [SLIDING if slides else FULL for slides in sliding]
-        if SLIDING not in types:
-            return {"window_size": None, "layer_types": None}
-        if width is None:
-            raise MindportError(
-                tr("layer_types asks for sliding attention, but no window is set."),
-                tr("Set sliding_window and use_sliding_window, or make every layer full."),
-            )
-        return {"window_size": width, "layer_types": types if FULL in types else None}
+        return windowed(types, width)
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         if config.window_size is None:
@@ -45,6 +38,27 @@ class GatedWindow:
             "sliding_window": config.window_size,
             "layer_types": config.layer_types or [SLIDING] * config.num_layers,
         }
+
+
+@dataclass(frozen=True)
+class AlternatingWindow:
+    """GPT-OSS's window: in every other layer, the first among them, unless `layer_types` say which."""
+
+    keys: tuple[str, ...] = ("sliding_window", "layer_types")
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        types = listed_types(hf)
+        if types is None:
+            types = [FULL if layer % 2 else SLIDING for layer in range(hf["num_hidden_layers"])]
+        return windowed(types, window_width(hf))
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        kind = FULL if config.window_size is None else SLIDING
+        # Without a windowed layer the width says nothing, but transformers wants one: the class's own is left.
+        width = {} if config.window_size is None else {"sliding_window": config.window_size}
+        return {**width, "layer_types": config.layer_types or [kind] * config.num_layers}
 
 
 @dataclass(frozen=True)
@@ -68,55 +82,6 @@ class Window:
         return {**switch, "sliding_window": config.window_size}
 
 
-@dataclass(frozen=True)
-class AlternatingWindow:
-    """ModernBERT's window: `local_attention` keys around a query, in all layers but every n-th from the first on, or
-    in those that `layer_types` name.
-
-    Args:
-        every: the n that the config class assumes.
-    """
-
-    every: int
-    keys: tuple[str, ...] = ("local_attention", "global_attn_every_n_layers", "layer_types", "sliding_window")
-    layer: str = STRUCTURE
-    aliases: tuple[str, ...] = ()
-
-    def decode(self, hf: HFConfig) -> dict[str, Any]:
-        # The keys on either side: an odd width is rounded down.
-        reach = checked("local_attention", hf["local_attention"], int, 0) // 2
-        self._agree("sliding_window, local_attention", hf.get("sliding_window"), reach)
-        every = checked("global_attn_every_n_layers", hf.get("global_attn_every_n_layers", self.every), int, 1)
-        types, regular = listed_types(hf), _every(every, hf["num_hidden_layers"])
-        if "global_attn_every_n_layers" in hf:
-            self._agree("global_attn_every_n_layers, layer_types", types, regular)
-        types = types or regular
-        if SLIDING not in types:
-            return {"window_size": None, "layer_types": None}
-        return {"window_size": reach + 1, "layer_types": types if FULL in types else None}
-
-    def encode(self, config: TransformerConfig) -> dict[str, Any]:
-        width = {} if config.window_size is None else {"local_attention": 2 * (config.window_size - 1)}
-        kind = FULL if config.window_size is None else SLIDING
-        types = config.layer_types or [kind] * config.num_layers
-        every = types.index(FULL, 1) if FULL in types[1:] else len(types)
-        if types != _every(every, len(types)):
-            return {**width, "layer_types": types}
-        # Both generations of transformers read the older spelling.
-        return {**width, "global_attn_every_n_layers": every}
-
-    def _agree(self, keys: str, value: Any, wanted: Any) -> None:
-        if value is not None and value != wanted:
-            raise MindportError(
-                tr("{keys} are the same setting and disagree.", keys=keys), tr("Correct it in config.json.")
-            )
-
-
-def _every(every: int, count: int) -> list[str]:
-    """Full attention in every n-th layer, the first among them."""
-    return [SLIDING if layer % every else FULL for layer in range(count)]
-
-
 def listed_types(hf: HFConfig) -> list[str] | None:
     """`layer_types`, or None where the config does not list them.
 
@@ -125,7 +90,9 @@ def listed_types(hf: HFConfig) -> list[str] | None:
     """
     types: Any = hf.get("layer_types")
     count = hf["num_hidden_layers"]
-    if types is not None and (not isinstance(types, list) or len(types) != count or set(types) - {FULL, SLIDING}):
+    if types is not None and (
+        not isinstance(types, list) or len(types) != count or any(kind not in (FULL, SLIDING) for kind in types)
+    ):
         raise MindportError(
             tr(
                 "layer_types must name {full} or {sliding} for each of the {count} layers.",
@@ -142,3 +109,19 @@ def window_width(hf: HFConfig) -> int | None:
     """`sliding_window` as a positive width, or None."""
     width = hf["sliding_window"]
     return None if width is None else checked("sliding_window", width, int, 1)
+
+
+def windowed(types: list[str], width: int | None) -> dict[str, Any]:
+    """The canonical fields of a window in the layers that `types` name.
+
+    Raises:
+        MindportError: `types` asks for a window without a width.
+    """
+    if SLIDING not in types:
+        return {"window_size": None, "layer_types": None}
+    if width is None:
+        raise MindportError(
+            tr("layer_types asks for sliding attention, but no window is set."),
+            tr("Set sliding_window and use_sliding_window, or make every layer full."),
+        )
+    return {"window_size": width, "layer_types": types if FULL in types else None}

@@ -9,16 +9,23 @@ from mindport.config.hf import ModelConfig
 
 
 def spelling_of(model: ModelConfig, names: Container[str]) -> Spelling:
-    """The declared spelling under which most of the model's tensors are found, the usual one first."""
+    """The first declared spelling under which all of the model's tensors are found, or else most."""
 
-    def found(spelling: Spelling) -> int:
-        return sum(name in names for name in tensor_map(model.declaration, model.transformer, spelling))
-
-    return max(spellings(model.declaration), key=found)
+    best, most = next(spellings(model.declaration)), 0
+    for spelling in spellings(model.declaration):
+        tensors = tensor_map(model.declaration, model.transformer, spelling)
+        found = sum(name in names for name in tensors)
+        if found == len(tensors):
+            return spelling
+        if found > most:
+            best, most = spelling, found
+    return best
 
 
 def with_optional_parts(model: ModelConfig, spelling: Spelling, names: Container[str]) -> ModelConfig:
     """The model with each optional part switched off (or counted 0) if the checkpoint lacks it."""
+    if not model.declared_class.optional:
+        return model
     tensors = tensor_map(model.declaration, model.transformer, spelling)
     off = {}
     for switch, slot in model.declared_class.optional.items():

@@ -36,9 +36,7 @@ def command(
     differences += [(MODES[0], embeddings)] if embeddings else []
     passed = all(d.passes(marks) for _, d in differences) and (text is None or text.equal)
     if not as_json:
-        typer.echo(
-            tr("{count} tensors: every name, shape, dtype and value as in the source", count=ladder.loaded.tensors)
-        )
+        typer.echo(ladder.load_summary)
         print_table(
             ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict"),
             [
@@ -73,6 +71,7 @@ def command(
         "passed": passed,
         "gate": marks,
         "tensors": ladder.loaded.tensors,
+        "carried": ladder.loaded.carried,
         "weights_equal": True,  # a folder that is not exactly the converted source has already been an error
         "parity": parity,
         "text": text,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mindport.architectures import Architecture, class_defaults
-from mindport.architectures.vocabulary import RECORD, Field, Ignored, Only
+from mindport.architectures.vocabulary import RECORD, Field, Ignored, Only, Repeats
 from mindport.config.hf import ModelConfig, with_defaults
 
 MAPPED, DERIVED, IGNORED, UNHANDLED = "mapped", "derived", "ignored", "unhandled"
@@ -80,5 +80,5 @@ def _row(declaration: Architecture, key: str, value: Any, origin: str, values: M
     if isinstance(rule, Ignored):
         return Row(key, value, rule.layer, origin, IGNORED, {}, rule.reason)
     derived = value is None and isinstance(rule, Field) and rule.derive
-    note = ONLY_VALUE if isinstance(rule, Only) else ""
+    note = ONLY_VALUE if isinstance(rule, Only | Repeats) else ""
     return Row(key, value, rule.layer, origin, DERIVED if derived else MAPPED, rule.decode(values), note)

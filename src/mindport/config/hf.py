@@ -127,15 +127,17 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
     result.setdefault("model_type", model.model_type)
     if class_of(result, model.declaration) != model.hf_class:
         result["architectures"] = [model.hf_class]
+    # A part that the weights lack is off, whatever the config says, which it may go on saying.
+    off: dict[str, Any] = {name: 0 for name in model.declared_class.optional if not getattr(model.transformer, name)}
+    said = replace(model.transformer, **{name: getattr(from_hf(result).transformer, name) for name in off})
     for rule in model.declaration.rules:
-        encoded = rule.encode(model.transformer)
+        encoded = rule.encode(said)
         if encoded and not _says_the_same(result, rule, encoded, model.declaration):
             for key in (*rule.keys, *rule.aliases):
                 result.pop(key, None)
             result.update(encoded)
     written = from_hf(result).transformer
-    optional = {name: getattr(model.transformer, name) for name in model.declared_class.optional}
-    if replace(written, **optional) != model.transformer:
+    if replace(written, **off) != replace(model.transformer, **off):
         changed = [f.name for f in fields(written) if getattr(written, f.name) != getattr(model.transformer, f.name)]
         raise MindportError(
             tr(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mindport.layout.ops import Shape
+from mindport.layout.ops import Shape, Stack
 from mindport.layout.stored import Stored
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ def trace(
     part_shapes = [slot_shapes[slot] for slot in target.parts]
     if not target.keeps_rows(part_shapes):
         return None
+    if _whole(target, sources):
+        tensors = [(sources[slot][0], row_count(slot_shapes[slot])) for slot in target.parts]
+        return [Run(tensor, 0, rows) for tensor, rows in tensors if rows]
     bases: dict[str, int] = {}
     pieces: dict[str, list[np.ndarray]] = {}
     next_row = 0
@@ -66,6 +69,12 @@ def trace(
         next_row += rows + 1  # a gap, so that no run can join the end of one tensor to the start of another
     ids = target.join([pieces[sources[slot][0]][sources[slot][1]] for slot in target.parts]).reshape(-1)
     return _runs(ids, bases)
+
+
+def _whole(target: Stored, sources: Mapping[str, tuple[str, int, Stored]]) -> bool:
+    """Whether the target is whole source tensors, one after the other: a model with many experts has thousands."""
+    plain = all(sources[slot][2].parts == (slot,) and not sources[slot][2].ops for slot in target.parts)
+    return plain and all(isinstance(op, Stack) for op in target.ops)
 
 
 def _rows_only(shape: Shape) -> Shape:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mindspore import Tensor, nn, ops
+from mindspore import Tensor, nn
 
-from mindport.models.dtypes import cast, to_mindspore
+from mindport.models.dot_product import DotProductAttention, sinks
+from mindport.models.dtypes import to_mindspore
 from mindport.models.linear import Linear
 from mindport.models.norms import norm
 from mindport.models.rope import rotate
@@ -16,8 +17,7 @@ from mindport.schema import TransformerConfig
 class Attention(nn.Cell):
     """Self-attention: (B, T, H) -> (B, T, H).
 
-    Shapes: G key/value heads, R query heads for each of them (R = 1 without grouping), N = G * R, D the
-    width of a head. Query head n uses key/value head n // R.
+    Shapes: N query heads, G key/value heads, D the width of a head.
     """
 
     def __init__(self, config: TransformerConfig, layer: int) -> None:
@@ -39,13 +39,8 @@ class Attention(nn.Cell):
         self.q_norm = norm(config, self.head_width) if normed else None
         self.k_norm = norm(config, self.head_width) if normed else None
         self.interleaved = config.rotary_interleaved
-        self.scale = config.softmax_scale
-        if config.scale_attention_by_inverse_layer_idx:
-            self.scale = self.scale / (layer + 1)
-        self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
-        self.scores = ops.BatchMatMul(transpose_b=True)
-        self.mix = ops.BatchMatMul()
-        self.dropout = nn.Dropout(p=config.attention_dropout)
+        self.sinks = sinks(config)
+        self.attend = DotProductAttention(config, layer)
 
     def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
         B, T, _ = x_BTH.shape
@@ -58,14 +53,4 @@ class Attention(nn.Cell):
         if cos is not None:
             q_BTND = rotate(q_BTND, cos, sin, self.interleaved)
             k_BTGD = rotate(k_BTGD, cos, sin, self.interleaved)
-
-        # The R query heads of a group share its keys: they become more rows of one product per group, so that
-        # keys and values are never repeated. The scale goes onto q, which is smaller than the scores.
-        q_BGQD = (q_BTND * self.scale).transpose(0, 2, 1, 3).reshape(B, G, -1, D)
-        k_BGSD, v_BGSD = k_BTGD.transpose(0, 2, 1, 3), v_BTGD.transpose(0, 2, 1, 3)
-        scores_BNTS = cast(self.scores(q_BGQD, k_BGSD).reshape(B, N, T, T), self.softmax_dtype)
-        if mask is not None:
-            scores_BNTS = scores_BNTS + mask
-        weights_BNTS = self.dropout(cast(ops.softmax(scores_BNTS, -1), v_BTGD.dtype))
-        mixed_BGQD = self.mix(weights_BNTS.reshape(B, G, -1, T), v_BGSD)
-        return self.o(mixed_BGQD.reshape(B, N, T, D).transpose(0, 2, 1, 3).reshape(B, T, N * D))
+        return self.o(self.attend(q_BTND, k_BTGD, v_BTGD, mask, self.sinks))

@@ -7,6 +7,7 @@ from typing import Any
 from mindspore import Tensor, nn
 
 from mindport.models.attention import Attention
+from mindport.models.latent_attention import LatentAttention
 from mindport.models.mlp import MLP
 from mindport.models.moe import MoE
 from mindport.models.norms import norm
@@ -23,7 +24,8 @@ class Block(nn.Cell):
     def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
         self.attention_norm: Any = norm(config) if layer > 0 or config.first_attention_layernorm else nn.Identity()
-        self.attention = Attention(config, layer)
+        attention = LatentAttention if config.multi_latent_attention else Attention
+        self.attention = attention(config, layer)
         self.mlp_norm: Any = norm(config) if config.parallel_block != "one_norm" else None
         self.mlp = MoE(config) if config.has_experts(layer) else MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +12,12 @@ import numpy as np
 from mindport.checkpoint import safetensors
 from mindport.checkpoint.convert import weights_file
 from mindport.config.native import NativeConfig, read_native_config
-from mindport.errors import MindportError
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.models.build import build_model
 from mindport.models.load import load_parameters
 from mindport.models.transformer import Transformer
-from mindport.targets.native import is_carried
+from mindport.targets.native import NATIVE, is_carried
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class LoadedModel:
     Args:
         network: not in training mode.
         config: of the folder.
-        tensors, nbytes: how many tensors and bytes the weights file holds.
-        dtypes: of the weights in the file.
+        tensors, nbytes: how many tensors and bytes of the weights file the network holds.
+        dtypes: of these tensors.
         widened: whether they were widened to float32, without loss, to be computed with.
+        carried: how many more tensors the file holds that are carried along and not computed with.
     """
 
     network: Transformer
@@ -38,6 +39,7 @@ class LoadedModel:
     nbytes: int
     dtypes: tuple[str, ...]
     widened: bool
+    carried: int
 
 
 def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedModel:
@@ -51,11 +53,14 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
     network = build_model(transformer, initialise=False, keep_hidden_states=keep_hidden_states)
     seen: set[str] = set()
     total = [0, 0]
+    carried: set[str] = set()
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
-        for name, array in _read(folder):
+        for name, read in _tensors(folder):
             if is_carried(name):
+                carried.add(name)
                 continue
+            array = read()
             seen.add(str(array.dtype))
             total[0] += 1
             total[1] += array.nbytes
@@ -63,14 +68,26 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
             yield name, array.astype(np.float32) if str(array.dtype) in ("float16", "bfloat16") else array
 
     load_parameters(network, arrays())
-    return LoadedModel(network, config, total[0], total[1], tuple(sorted(seen)), bool(seen - {"float32"}))
+    wrong = carried ^ {name for name in NATIVE.parameters(transformer) if is_carried(name)}
+    if wrong:
+        raise MindportError(
+            tr(
+                "{folder}: {count} of the tensors that are only carried along are missing or too many, such as {name}.",
+                folder=folder,
+                count=len(wrong),
+                name=brief(min(wrong)),
+            ),
+            tr("Convert the model again."),
+        )
+    return LoadedModel(network, config, total[0], total[1], tuple(sorted(seen)), bool(seen - {"float32"}), len(carried))
 
 
-def _read(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
+def _tensors(folder: Path) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
+    """Name and reader of every tensor of the weights file."""
     kind, path = weights_file(folder)
     if kind == "safetensors":
         for entry in safetensors.read_header(path).values():
-            yield entry.name, entry.read()
+            yield entry.name, entry.read
         return
     try:
         parameters = ms.load_checkpoint(str(path))
@@ -80,4 +97,4 @@ def _read(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
             tr("Convert the model again."),
         ) from None
     for name, parameter in parameters.items():
-        yield name, parameter.asnumpy()
+        yield name, parameter.asnumpy

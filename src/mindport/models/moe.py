@@ -23,6 +23,10 @@ class Router(nn.Cell):
     Scores are softmax or sigmoid of the logits; the best `moe_router_topk` are chosen, in the best groups only where
     experts are grouped (DeepSeek-V3, section 2.1.2: a group counts by the sum of its two best). A correction is
     added for the choice alone. Computed in float32.
+
+    Experts of other groups are out of the question whatever their scores, as in DeepSeek's own code since March 2025
+    and transformers 5. Transformers 4 gives them the score 0, which beats an open expert whose correction makes it
+    negative.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -35,7 +39,8 @@ class Router(nn.Cell):
             Parameter(initializer("zeros", (experts,), params_dtype), name="bias") if config.add_router_bias else None
         )
         self.score_correction = (
-            Parameter(initializer("zeros", (experts,), params_dtype), name="score_correction")
+            # Not learned by gradient: whoever trains moves it by the experts' load (DeepSeek-V3, section 2.1.2).
+            Parameter(initializer("zeros", (experts,), params_dtype), name="score_correction", requires_grad=False)
             if config.moe_router_enable_expert_bias
             else None
         )
@@ -68,7 +73,7 @@ class Router(nn.Cell):
         """1 for the chosen experts of each token, 0 for the others; (N, E)."""
         if self.score_correction is not None:
             scores_NE = scores_NE + cast(self.score_correction, self.dtype)
-        if self.groups is not None and self.topk_groups is not None:
+        if self.groups is not None and self.topk_groups is not None and self.topk_groups < self.groups:
             scores_NGK = scores_NE.reshape(-1, self.groups, self.experts // self.groups)
             best_two, _ = ops.topk(scores_NGK, 2)
             _, groups = ops.topk(best_two.sum(-1), self.topk_groups)
@@ -83,9 +88,12 @@ class Router(nn.Cell):
 
 def _check_counts(config: TransformerConfig) -> None:
     experts, topk = config.num_moe_experts, config.moe_router_topk
-    groups = config.moe_router_num_groups or 1
-    best = config.moe_router_group_topk or groups
-    if experts % groups or best > groups or not 0 < topk <= experts // groups * best:
+    groups = 1 if config.moe_router_num_groups is None else config.moe_router_num_groups
+    best = groups if config.moe_router_group_topk is None else config.moe_router_group_topk
+    divided = groups > 0 and experts % groups == 0 and 0 < best <= groups
+    # A group counts by its two best experts.
+    ranked = best == groups or experts >= 2 * groups
+    if not divided or not ranked or not 0 < topk <= experts // groups * best:
         raise MindportError(
             tr(
                 "{topk} of {experts} experts cannot be chosen from {best} of {groups} groups.",
@@ -94,7 +102,7 @@ def _check_counts(config: TransformerConfig) -> None:
                 best=best,
                 groups=groups,
             ),
-            tr("The groups must divide the experts, and those considered hold enough of them."),
+            tr("The groups must divide the experts into two or more each, and those considered hold enough of them."),
         )
 
 

@@ -13,7 +13,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "parallel_block": ("none", "one_norm", "two_norms"),
     "position_embedding_type": ("rope", "learned_absolute", "none"),
     "qk_layernorm": ("none", "head"),
-    "softmax_type": ("vanilla",),
+    "softmax_type": ("vanilla", "learnable"),
     "classifier_pooling": ("pooler", "cls", "mean"),
     "moe_router_score_function": ("softmax", "sigmoid"),
 }

@@ -91,11 +91,7 @@ def migrate(
         )
         ladder = Ladder(model, work)
         loaded = ladder.loaded
-        stages.done(
-            "load check",
-            True,
-            tr("{count} tensors: every name, shape, dtype and value as in the source", count=loaded.tensors),
-        )
+        stages.done("load check", True, ladder.load_summary)
         parity = {}
         for mode in MODES:
             parity[mode] = ladder.forward(mode)
@@ -156,7 +152,7 @@ def migrate(
             alignment=alignment,
             stages=tuple(stages.finished),
             versions=_versions(),
-            remarks=tuple(_remarks(loaded.widened, unhandled, config.model.transformer)),
+            remarks=tuple(_remarks(loaded.widened, loaded.carried, unhandled, config.model.transformer)),
         )
         write_report(migration, work)
         if not migration.passed:
@@ -219,13 +215,17 @@ def _versions() -> dict[str, str]:
     return {"mindport": __version__, **{name: metadata.version(name) for name in frameworks}}
 
 
-def _remarks(widened: bool, unhandled: list[str], config: TransformerConfig) -> list[str]:
+def _remarks(widened: bool, carried: int, unhandled: list[str], config: TransformerConfig) -> list[str]:
     remarks = [
         tr("Both sides computed in float32 on the CPU, with dropout off."),
         tr("What an NPU's own kernels compute, and whether a long run converges alike, was not part of this."),
     ]
     if widened:
         remarks.append(tr("The weights are stored in half precision and were widened, without loss, to be compared."))
+    if carried:
+        remarks.append(
+            tr("{count} tensors were carried along byte by byte; neither side computed with them.", count=carried)
+        )
     if unhandled:
         remarks.append(tr("These config keys are not known and were not used: {keys}.", keys=", ".join(unhandled)))
     if (config.rope_scaling or {}).get("rope_type") == "dynamic":

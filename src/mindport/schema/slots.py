@@ -28,6 +28,8 @@ INDICES: dict[str, str] = {
 }
 """Placeholder -> how many there are: layer, expert, query head, key/value head, multi-token-prediction module."""
 
+_PLACEHOLDERS = tuple((key, f"{{{key}}}") for key in INDICES)
+
 MTP = "mtp.{M}."
 """Start of the slots of a multi-token-prediction module, which the native model carries along and does not compute."""
 
@@ -256,7 +258,7 @@ def indices(template: str, config: TransformerConfig, given: dict[str, int] | No
 
 
 def _free(template: str, given: dict[str, int]) -> list[str]:
-    return [key for key in INDICES if f"{{{key}}}" in template and key not in given]
+    return [key for key, placeholder in _PLACEHOLDERS if placeholder in template and key not in given]
 
 
 def slots_of(config: TransformerConfig) -> dict[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ import numpy as np
 from mindport.architectures import register_classes
 from mindport.checkpoint.check import check_folder
 from mindport.config.native import read_native_config
+from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.verify.alignment import Alignment, Settings
 from mindport.verify.batches import Batch, load_tokenizer, parity_batches
@@ -49,6 +50,14 @@ class Ladder:
         self.loaded = load_folder(folder)
         self._reference = load_torch_model(model, self.config)
         self._tokenizer = load_tokenizer(model)
+
+    @property
+    def load_summary(self) -> str:
+        """What the load check found, which would have been an error otherwise."""
+        found = tr("{count} tensors: every name, shape, dtype and value as in the source", count=self.loaded.tensors)
+        if not self.loaded.carried:
+            return found
+        return tr("{found}; {count} more carried along, not computed", found=found, count=self.loaded.carried)
 
     def forward(self, mode: str) -> tuple[Difference, ...]:
         """Forward parity in one execution mode, "graph" or "pynative"."""
