@@ -39,13 +39,18 @@ def spellings(architecture: Architecture) -> Iterator[Spelling]:
         yield Spelling(base, replacements, table)
 
 
-def tensors_of(architecture: Architecture, table: int) -> Mapping[str, str | Stored]:
-    """Tensor template -> what it is made of, in one of the tables that files of an architecture follow."""
-    if table == 0:
-        return architecture.tensors
-    instead = architecture.alternatives[table - 1]
+def tensors_of(architecture: Architecture, config: TransformerConfig, table: int) -> Mapping[str, str | Stored]:
+    """Tensor template -> what it is made of, in one of the tables that files of such models follow."""
+    tensors = architecture.tensors
+    for condition, instead in architecture.conditional:
+        tensors = _with(tensors, instead) if condition(config) else tensors
+    return tensors if table == 0 else _with(tensors, architecture.alternatives[table - 1])
+
+
+def _with(tensors: Mapping[str, str | Stored], instead: Mapping[str, str | Stored]) -> Mapping[str, str | Stored]:
+    """The tensors with some instead of those that are made of the same slots."""
     made = {part for stored in instead.values() for part in _pattern(stored).parts}
-    kept = {name: stored for name, stored in architecture.tensors.items() if not made & {*_pattern(stored).parts}}
+    kept = {name: stored for name, stored in tensors.items() if not made & {*_pattern(stored).parts}}
     return {**kept, **instead}
 
 
@@ -60,7 +65,7 @@ def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: 
     """
     slots = slots_of(config)
     result: TensorMap = {}
-    for template, made_of in tensors_of(architecture, spelling.table).items():
+    for template, made_of in tensors_of(architecture, config, spelling.table).items():
         pattern = _pattern(made_of)
         for index in _indices(template, config):
             parts = tuple(part for parts in _parts(pattern, config, index) for part in parts)

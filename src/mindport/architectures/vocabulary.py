@@ -119,6 +119,62 @@ class Computed:
 
 
 @dataclass(frozen=True)
+class Joint:
+    """Several keys that say something only together.
+
+    Args:
+        decode_with: config -> canonical fields, the same ones whatever the keys say.
+        encode_with: canonical config -> all of the keys, its inverse.
+        cases: the combinations that models have, by name; keys left out are as `encode_with` gives them.
+    """
+
+    keys: tuple[str, ...]
+    decode_with: Callable[[HFConfig], dict[str, Any]]
+    encode_with: Callable[[TransformerConfig], dict[str, Any]]
+    cases: Mapping[str, Mapping[str, Any]]
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        return self.decode_with(hf)
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return self.encode_with(config)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """A key that says again what others say, and is not read; where it says something else it is refused.
+
+    Args:
+        other: the key, or the formula, that counts.
+        value: what that gives, where `other` is a formula.
+    """
+
+    key: str
+    other: str
+    value: Callable[[HFConfig], Any] | None = None
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        said = hf.get(self.key)
+        if said is not None and said != (self.value(hf) if self.value else hf[self.other]):
+            raise MindportError(
+                tr("{keys} are the same setting and disagree.", keys=f"{self.key}, {self.other}"),
+                tr("Correct it in config.json."),
+            )
+        return {}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
 class Only:
     """A key of which the native model expresses one value only; any other is refused."""
 
@@ -198,10 +254,13 @@ class Architecture:
         rules: config keys, in an order in which each may derive from those before it.
         tensors: tensor name -> slot, or Stored where several slots or a layout are involved.
         alternatives: tables of tensors that some files hold instead of those of `tensors` made of the same slots.
+        conditional: tables of tensors that models of some configs have instead of those made of the same slots, each
+            after the condition.
         bases: spellings of `{base}`, the one transformers writes for models with a head first.
         spellings: sets of replacements in declared names that some files use throughout; () is as declared.
         unused: stored buffers that are recomputed -> reason. They are skipped.
         tied: names of copies -> the slot they must equal where the config ties them.
+        reference_attention: transformers' implementation of attention that the model is compared with.
     """
 
     model_type: str
@@ -212,10 +271,12 @@ class Architecture:
     tensors: Mapping[str, str | Stored]
     computed: Mapping[str, Callable[[HFConfig], Any]] = field(default_factory=dict)
     alternatives: tuple[Mapping[str, str | Stored], ...] = ()
+    conditional: tuple[tuple[Callable[[TransformerConfig], bool], Mapping[str, str | Stored]], ...] = ()
     bases: tuple[str, ...] = ("",)
     spellings: tuple[tuple[tuple[str, str], ...], ...] = ((),)
     unused: Mapping[str, str] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
+    reference_attention: str = "eager"
 
     def rule_for(self, key: str) -> Rule | None:
         """The rule that owns a config key, under its own or another spelling."""
@@ -225,7 +286,14 @@ class Architecture:
 LARGEST = 2**53
 """Of integers in a config: far above any real size, and still exact as a float."""
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "an object"}
+_TYPE_NAMES = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "an object",
+    list: "a list",
+}
 
 
 def checked(

@@ -8,7 +8,7 @@ from mindspore import Tensor, nn, ops
 
 from mindport.models.dtypes import cast, to_mindspore
 from mindport.models.linear import Linear
-from mindport.models.norms import norm
+from mindport.models.norms import HeadNorm, norm
 from mindport.models.rope import rotate
 from mindport.schema import TransformerConfig
 
@@ -35,9 +35,8 @@ class Attention(nn.Cell):
         self.k = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.v = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.o = Linear(q_width, hidden, bias=config.add_attention_output_bias, **dtypes)
-        normed = config.qk_layernorm == "head"
-        self.q_norm = norm(config, self.head_width) if normed else None
-        self.k_norm = norm(config, self.head_width) if normed else None
+        self.q_norm = _head_norm(config, self.heads)
+        self.k_norm = _head_norm(config, self.groups)
         self.interleaved = config.rotary_interleaved
         self.scale = config.softmax_scale
         if config.scale_attention_by_inverse_layer_idx:
@@ -69,3 +68,10 @@ class Attention(nn.Cell):
         weights_BNTS = self.dropout(cast(ops.softmax(scores_BNTS, -1), v_BTGD.dtype))
         mixed_BGQD = self.mix(weights_BNTS.reshape(B, G, -1, T), v_BGSD)
         return self.o(mixed_BGQD.reshape(B, N, T, D).transpose(0, 2, 1, 3).reshape(B, T, N * D))
+
+
+def _head_norm(config: TransformerConfig, heads: int) -> nn.Cell | None:
+    """The norm of queries or of keys, (..., N, D) -> the same; None without one."""
+    if config.qk_layernorm == "each_head":
+        return HeadNorm(config, heads)
+    return norm(config, config.kv_channels) if config.qk_layernorm == "head" else None

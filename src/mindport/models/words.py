@@ -11,8 +11,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "normalization": ("RMSNorm", "LayerNorm"),
     "norm_placement": ("pre", "post"),
     "parallel_block": ("none", "one_norm", "two_norms"),
-    "position_embedding_type": ("rope", "learned_absolute", "none"),
-    "qk_layernorm": ("none", "head"),
+    "position_embedding_type": ("rope", "learned_absolute", "alibi", "none"),
+    "qk_layernorm": ("none", "head", "each_head"),
     "softmax_type": ("vanilla",),
     "moe_router_score_function": ("softmax", "sigmoid"),
 }

@@ -110,7 +110,10 @@ class TransformerConfig:
     mtp_num_layers: int = _doc("multi-token-prediction modules; carried along, not computed", 0)
 
     # --- positions -----------------------------------------------------------------------------------------
-    position_embedding_type: str = _doc("'rope', 'learned_absolute', 'alibi' or 'none'", "rope")
+    position_embedding_type: str = _doc(
+        "'rope', 'learned_absolute', 'alibi' (ALiBi as Falcon has it: in bfloat16, scaled as the scores are) or 'none'",
+        "rope",
+    )
     rotary_percent: float = _doc("part of each head's width that RoPE turns", 1.0)
     rotary_interleaved: bool = _doc("RoPE turns pairs (2i, 2i + 1), not (i, i + half)", False)
     sliding_rotary_base: float | None = _doc("RoPE theta of windowed layers; None = rotary_base", None)
@@ -128,6 +131,11 @@ class TransformerConfig:
 
     # --- regularisation and initialisation -----------------------------------------------------------------
     hidden_dropout: float = _doc("dropout probability after attention and MLP", 0.0)
+    attention_output_dropout: float | None = _doc(
+        "dropout probability after attention; None = hidden_dropout, and in a parallel block one dropout on the sum of "
+        "attention and MLP",
+        None,
+    )
     attention_dropout: float = _doc("dropout probability on attention weights", 0.0)
     embedding_dropout: float = _doc("dropout probability after the embeddings", 0.0)
     classifier_dropout: float = _doc("dropout probability before a classification head", 0.0)

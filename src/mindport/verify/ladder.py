@@ -42,9 +42,10 @@ class Ladder:
         from mindport.models.folder import load_folder
         from mindport.verify.torch_model import load_torch_model
 
-        self.config: TransformerConfig = read_native_config(folder).model.transformer
+        described = read_native_config(folder).model
+        self.config: TransformerConfig = described.transformer
         self.loaded = load_folder(folder)
-        self._reference = load_torch_model(model, self.config)
+        self._reference = load_torch_model(model, self.config, described.declaration.reference_attention)
         self._tokenizer = load_tokenizer(model)
 
     def forward(self, mode: str) -> tuple[Difference, ...]:
