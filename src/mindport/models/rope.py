@@ -7,7 +7,7 @@ from typing import Any
 from mindspore import Tensor, nn, ops
 
 from mindport.models.dtypes import cast, to_mindspore
-from mindport.models.rope_frequencies import dynamic, inverse_frequencies, rope_type
+from mindport.models.rope_frequencies import dynamic, inverse_frequencies, rope_type, steady_length
 from mindport.schema import TransformerConfig
 
 
@@ -24,9 +24,8 @@ class RotaryTable(nn.Cell):
         super().__init__()
         frequencies, self.factor = inverse_frequencies(config, 1)
         self.frequencies = Tensor(frequencies)
-        self.short_length = None
-        if rope_type(config) == "longrope":
-            self.short_length = (config.rope_scaling or {})["original_max_position_embeddings"]
+        self.short_length = steady_length(config) if rope_type(config) == "longrope" else None
+        if self.short_length is not None:
             self.long_frequencies = Tensor(inverse_frequencies(config, self.short_length + 1)[0])
         self.dynamic_factor = (config.rope_scaling or {})["factor"] if rope_type(config) == "dynamic" else None
         self.base, self.width = config.rotary_base, config.rotary_width

@@ -154,6 +154,15 @@ def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndar
         ) from missing
 
 
+def steady_length(config: TransformerConfig) -> int | None:
+    """Positions up to which a longer sequence turns its heads as a shorter one does; None = always."""
+    if rope_type(config) == "dynamic":
+        return config.max_position_embeddings
+    if rope_type(config) == "longrope":
+        return int((config.rope_scaling or {})["original_max_position_embeddings"])
+    return None
+
+
 def rope_type(config: TransformerConfig) -> str:
     """The kind of scaling: default, or one of those below.
 
