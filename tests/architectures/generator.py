@@ -18,10 +18,21 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.common import EndOfSequence, Labels
 from mindport.architectures.experts import DenseFirst, SparseLayers
 from mindport.architectures.local_windows import LocalWindow
+from mindport.architectures.partial_rope import PartialRope
 from mindport.architectures.rope import Rope
 from mindport.architectures.rope_by_layer import RopeByLayer
 from mindport.architectures.sharing import LayerGroups
-from mindport.architectures.vocabulary import RUNTIME, STRUCTURE, Computed, Field, Ignored, Only, Repeats, Rule
+from mindport.architectures.vocabulary import (
+    RUNTIME,
+    STRUCTURE,
+    Computed,
+    Field,
+    Ignored,
+    Joint,
+    Only,
+    Repeats,
+    Rule,
+)
 from mindport.architectures.windows import FULL, SLIDING, AlternatingWindow, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
@@ -126,6 +137,9 @@ VALUES: dict[str, Any] = {
 }
 """Values of the canonical fields that do not vary, no two alike where they could be confused."""
 
+_LISTS = {"short_factor": [1.1, 1.7, 1.3, 1.9, 2.0, 1.2], "long_factor": [1.5, 4.0, 2.5, 3.0, 6.0, 5.0]}
+"""Of LongRoPE: a factor for each frequency; a model takes the first, as many as it has."""
+
 ROPE_SCALINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "linear": {"factor": 2.5},
@@ -146,6 +160,9 @@ ROPE_SCALINGS: dict[str, dict[str, Any]] = {
         "mscale_all_dim": 0.9,
         "truncate": False,
     },
+    "longrope": {**_LISTS, "original_max_position_embeddings": 32},
+    "longrope, short": {**_LISTS, "original_max_position_embeddings": 80},
+    "longrope, explicit": {**_LISTS, "original_max_position_embeddings": 32, "attention_factor": 0.8},
 }
 """Name -> keys of one scaling; the kind is the word before a comma. The numbers are such that some frequencies of every
 head width in SHAPES lie where the scaling blends, so that each number shows."""
@@ -246,16 +263,31 @@ def _(rule: Computed) -> list[Axis]:
     return [Axis(rule.key, choices, switch=rule.kind is bool)] if choices else []
 
 
+@axes_of.register
+def _(rule: Joint) -> list[Axis]:
+    return [Axis(rule.keys[0], tuple(Choice(name, hf=case) for name, case in rule.cases.items()))]
+
+
+@axes_of.register
+def _(rule: PartialRope) -> list[Axis]:
+    parts = tuple(Choice(str(part), canonical={"rotary_percent": part}) for part in (0.5, 1.0))
+    return [*_rope(rule), Axis("rotary part", parts)]
+
+
 @axes_of.register(Rope)
 @axes_of.register(RopeByLayer)
-def _(rule: Rule) -> list[Axis]:
+def _rope(rule: Any) -> list[Axis]:
     choices = []
     rounded = {"yarn, explicit": _ROUNDED_YARN} if isinstance(rule, RopeByLayer) else {}
     for name, keys in {**ROPE_SCALINGS, **rounded}.items():
         kind = name.split(",")[0]
+        if kind not in rule.kinds:
+            continue
         canonical: dict[str, Any] = {"rope_scaling": {"rope_type": kind, **keys} if keys else None}
         if kind == "dynamic":
             canonical["max_position_embeddings"] = _TRAINED_LENGTH
+        if kind == "longrope":
+            canonical["max_position_embeddings"] = 4 * keys["original_max_position_embeddings"]
         choices.append(Choice(name, canonical=canonical))
     if rule.assumed:
         choices.append(Choice("the class's own", without=("rope_scaling",)))
@@ -350,6 +382,7 @@ def _(rule: LayerGroups) -> list[Axis]:
 @axes_of.register(Only)
 @axes_of.register(Repeats)
 @axes_of.register(Ignored)
+@axes_of.register(Repeats)
 @axes_of.register(Labels)
 def _(rule: Rule) -> list[Axis]:
     return []
@@ -470,6 +503,13 @@ def _variant(model_type: str, number: int, every: Sequence[Axis], row: tuple[int
     if canonical.get("multi_latent_attention"):
         canonical["num_query_groups"] = canonical["num_attention_heads"]
         canonical["kv_channels"] = canonical["qk_head_dim"] + canonical["qk_pos_emb_head_dim"]
+    if (canonical.get("rope_scaling") or {}).keys() & _LISTS.keys():
+        # Where there are lists, heads have no width of their own.
+        width = canonical["hidden_size"] // canonical["num_attention_heads"]
+        pairs = int(width * canonical["rotary_percent"]) // 2
+        canonical["rope_scaling"] = {
+            key: value[:pairs] if isinstance(value, list) else value for key, value in canonical["rope_scaling"].items()
+        }
     canonical.setdefault("softmax_scale", canonical["kv_channels"] ** -0.5)
     hf: dict[str, Any] = {"model_type": model_type, "architectures": [hf_class]}
     defaults = class_defaults(model_type)

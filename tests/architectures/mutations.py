@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations, permutations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from mindport.models.initialise import is_norm
 from mindport.schema import TransformerConfig, slots_of
 from mindport.targets.native import is_carried
 
+from .generator import LENGTH
 from .random_model import Arrays, Prepared
 
 
@@ -193,6 +195,7 @@ def _wrong_heads(config: TransformerConfig, slots: Arrays) -> Iterator[Mutation]
 
 INERT = {
     "hidden_dropout": "training only",
+    "attention_output_dropout": "training only",
     "attention_dropout": "training only",
     "embedding_dropout": "training only",
     "classifier_dropout": "training only",
@@ -296,6 +299,8 @@ def _other_scalings(scaling: Mapping[str, Any] | None) -> list[Any]:
         elif isinstance(value, int | float):
             # Lengths enter by their logarithm, rounded: only a quite different one has to show.
             found.append({**scaling, key: value * 4 if isinstance(value, int) else value * 1.5})
+        elif isinstance(value, list):
+            found.append({**scaling, key: [1.5 * value[0], *value[1:]]})
     return found
 
 
@@ -367,6 +372,7 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         "only factorised embeddings that have a norm read it",
     ),
     "sliding_rotary_base": (lambda c: c.window_size is not None, "only windowed layers read it"),
+    "norm_placement": (lambda c: c.parallel_block == "none", "a parallel block has its norms first"),
     "add_norm_bias": (lambda c: c.normalization == "LayerNorm", "only LayerNorm reads it"),
     **dict.fromkeys(
         ("activation_func_clamp_value", "glu_linear_offset"),
@@ -410,6 +416,39 @@ def _scaling(config: TransformerConfig) -> str | None:
     return (config.rope_scaling or {}).get("rope_type")
 
 
+def _output_biases(mutation: Mutation) -> bool:
+    """Whether nothing but the two output biases of one layer is exchanged."""
+    layers = {_place(slot)[0] for slot in mutation.weights}
+    ends = {slot.split(".", 2)[-1] for slot in mutation.weights}
+    return mutation.name.startswith("swap") and len(layers) == 1 and ends == {"attention.o.bias", "mlp.down.bias"}
+
+
+def _same_frequencies(config: TransformerConfig, changed: TransformerConfig) -> bool:
+    """Whether two RoPE scalings come to the same for sequences of LENGTH, by transformers' own formulas."""
+    import torch
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    found = []
+    for c in (config, changed):
+        if c.rope_scaling is None:
+            return False
+        settings = SimpleNamespace(
+            rope_parameters={
+                "rope_theta": c.rotary_base,
+                "partial_rotary_factor": c.rotary_percent,
+                **c.rope_scaling,
+            },
+            head_dim=c.kv_channels,
+            hidden_size=c.hidden_size,
+            num_attention_heads=c.num_attention_heads,
+            max_position_embeddings=c.max_position_embeddings,
+            standardize_rope_params=lambda: None,
+        )
+        found.append(ROPE_INIT_FUNCTIONS[c.rope_scaling["rope_type"]](settings, torch.device("cpu"), seq_len=LENGTH))
+    (before, factor), (after, other) = found
+    return bool(torch.equal(before, after)) and factor == other
+
+
 def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     """Why a mutation cannot change any output, or None where it must."""
     if mutation.config is None:
@@ -418,8 +457,12 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
             return "a key bias without RoPE adds the same to all scores of a query, and softmax ignores that"
         if all(is_carried(slot) for slot in mutation.weights):
             return "carried along, not computed"
+        if config.parallel_block != "none" and _output_biases(mutation):
+            return "the output biases of attention and MLP are added together in a parallel block"
         return None
     name = mutation.field
+    if name == "rope_scaling" and _same_frequencies(config, mutation.config):
+        return "RoPE settings that give the same frequencies for so few channels, or for sequences of this length"
     if name in READ_BY and not READ_BY[name][0](config):
         return f"{name}: {READ_BY[name][1]}"
     if name in ("activation_func", "head_activation"):

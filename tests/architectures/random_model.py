@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -106,9 +107,10 @@ def fresh(variant: Variant) -> Any:
     """The transformers model as it is before training."""
     import transformers
 
-    keys = {key: value for key, value in variant.hf.items() if key not in ("model_type", "architectures")}
+    # A copy: transformers writes into the RoPE settings that it is given.
+    keys = {key: deepcopy(value) for key, value in variant.hf.items() if key not in ("model_type", "architectures")}
     config = transformers.AutoConfig.for_model(variant.model_type, **keys)
-    config._attn_implementation = "eager"
+    config._attn_implementation = architecture(variant.model_type).reference_attention
     return getattr(transformers, variant.hf_class)(config).eval()
 
 
@@ -235,7 +237,11 @@ def load_reference(folder: Path, variant: Variant) -> Any:
     # A part that a file may lack is an argument of the bare class; the declaration's switch bears the same name.
     extra = {_ARGUMENTS[switch]: False for switch in variant.off if switch in _ARGUMENTS}
     model, info = getattr(transformers, variant.hf_class).from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **extra
+        folder,
+        dtype=torch.float32,
+        attn_implementation=architecture(variant.model_type).reference_attention,
+        output_loading_info=True,
+        **extra,
     )
     problems = {key: set(map(str, info[key])) for key in ("missing_keys", "unexpected_keys", "mismatched_keys")}
     problems["unexpected_keys"] -= carried_tensors(variant)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mindport.architectures import architecture, model_types, rope
+from mindport.architectures import Architecture, architecture, model_types, rope
 from mindport.architectures.naming import spellings, tensor_map
 from mindport.architectures.vocabulary import Field, Ignored
 from mindport.config.audit import UNHANDLED, audit
@@ -43,13 +43,17 @@ def placeholders(template: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
+def tables(declaration: Architecture) -> list[Mapping[str, str | Stored]]:
+    """All tables of tensors of an architecture."""
+    conditional = [table for _, table in declaration.conditional]
+    return [declaration.tensors, *conditional, *declaration.alternatives]
+
+
 @each_architecture
 def test_templates(model_type: str) -> None:
     declaration = architecture(model_type)
     known = {"base", "p", "T", *INDICES}
-    for template, made_of in (
-        item for table in (declaration.tensors, *declaration.alternatives) for item in table.items()
-    ):
+    for template, made_of in (item for table in tables(declaration) for item in table.items()):
         names = placeholders(template)
         assert names <= known, template
         own = {"M" if name == "T" else name for name in names - {"base"}}
@@ -94,7 +98,7 @@ def test_every_tensor_is_used(model_type: str) -> None:
         for table in range(1 + len(declaration.alternatives)):
             used |= set(tensor_map(declaration, variant.config, replace(usual, table=table)))
         slots |= set(slots_of(variant.config))
-    for template in (template for table in (declaration.tensors, *declaration.alternatives) for template in table):
+    for template in (template for table in tables(declaration) for template in table):
         assert any(filled(template, usual.base, variant.config) & used for variant in variants(model_type)), template
     assert set(declaration.tied.values()) <= slots
 
@@ -212,7 +216,7 @@ def test_ignored_keys_change_nothing(model: Prepared) -> None:
 
     def load() -> Any:
         config = transformers.AutoConfig.from_pretrained(model.source)
-        config._attn_implementation = "eager"
+        config._attn_implementation = declaration.reference_attention
         return config
 
     config = load()
@@ -230,7 +234,10 @@ def test_ignored_keys_change_nothing(model: Prepared) -> None:
         else:
             assert isinstance(value, int | float), f"{key}: say another value than {value!r}"
             other = not value if isinstance(value, bool) else value + 1
-        setattr(config, key, other)
+        try:
+            setattr(config, key, other)
+        except ValueError:  # transformers' own refusal, of what this implementation of attention cannot return
+            continue
         found = outputs(config)
         for apart in forward_parity(batches, lambda b: found[b.name], lambda b: wanted[b.name]):  # noqa: B023
             assert apart.passes(STRICT), f"{key} changes the outputs: {apart}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from mindport.architectures import architecture, class_defaults, model_types
-from mindport.architectures.vocabulary import Computed, Field, Ignored
+from mindport.architectures.vocabulary import Computed, Field, Ignored, Joint
 from mindport.config.hf import from_hf, with_defaults
 from mindport.schema import TransformerConfig
 
@@ -20,7 +21,7 @@ each_architecture = pytest.mark.parametrize("model_type", model_types())
 def config_class(model_type: str, **keys: Any) -> Any:
     import transformers
 
-    return transformers.AutoConfig.for_model(model_type, **keys)
+    return transformers.AutoConfig.for_model(model_type, **deepcopy(keys))  # it writes into its RoPE settings
 
 
 @each_architecture
@@ -46,9 +47,11 @@ def test_every_rule_reads_the_same_defaults(model_type: str) -> None:
 def test_the_table_is_complete(model_type: str) -> None:
     table = class_defaults(model_type)
     lacking = [
-        rule.key
+        key
         for rule in architecture(model_type).rules
-        if isinstance(rule, Field | Computed) and rule.key not in table and not getattr(rule, "derive", None)
+        if isinstance(rule, Field | Computed | Joint) and not getattr(rule, "derive", None)
+        for key in rule.keys
+        if key not in table
     ]
     assert not lacking
 
@@ -60,10 +63,10 @@ def test_the_table_says_nothing_else(model_type: str) -> None:
     for key, value in class_defaults(model_type).items():
         rule = declaration.rule_for(key)
         assert rule is not None, f"{key}: no rule reads it"
-        if len(rule.keys) > 1 and not isinstance(rule, Ignored):
+        if len(rule.keys) > 1 and not isinstance(rule, Ignored | Joint):
             continue  # an older spelling, compared as a whole above
         assert key in known, f"{key}: the class does not have it"
-        derived = value is None and isinstance(rule, Field) and rule.derive is not None
+        derived = value is None and (isinstance(rule, Joint) or (isinstance(rule, Field) and rule.derive is not None))
         assert derived or known[key] == value, key
 
 

@@ -223,10 +223,11 @@ def test_other_spellings_of_config_keys(model: Prepared) -> None:
 def test_older_spelling_of_a_rope_scaling(model: Prepared) -> None:
     """Before `rope_type` the kind was called `type`."""
     declaration = architecture(model.variant.model_type)
+    names = {"rope_type": "type", "type": "rope_type"}
     for key, scaling in model.variant.hf.items():
-        if isinstance(declaration.rule_for(key), Rope) and isinstance(scaling, dict) and "rope_type" in scaling:
-            older = {"type" if k == "rope_type" else k: value for k, value in scaling.items()}
-            assert from_hf({**model.variant.hf, key: older}).transformer == from_hf(model.variant.hf).transformer
+        if isinstance(declaration.rule_for(key), Rope) and isinstance(scaling, dict):
+            other = {names.get(k, k): value for k, value in scaling.items()}
+            assert from_hf({**model.variant.hf, key: other}).transformer == from_hf(model.variant.hf).transformer
 
 
 @each_architecture

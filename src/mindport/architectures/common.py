@@ -118,6 +118,14 @@ _RECORDS = "_name_or_path architectures model_type transformers_version finetuni
 _ATTENTION = "attn_implementation _attn_implementation _attn_implementation_autoset"
 _CALLING = "use_cache output_attentions output_hidden_states output_past return_dict torchscript use_bfloat16"
 
+DECODER: tuple[Rule, ...] = (
+    Only("is_causal", True, "a decoder as an encoder is not supported"),
+    Only("partial_rotary_factor", 1.0, "the model's class rotates whole heads"),
+    Only("original_max_position_embeddings", None, "it would override the one inside the RoPE settings"),
+    Only("per_layer_config", None, "layers that differ in shape are not supported"),
+)
+"""Keys that transformers reads in decoders with RoPE, whatever their class."""
+
 COMMON: tuple[Rule, ...] = (
     Field(
         "dtype",

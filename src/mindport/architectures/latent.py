@@ -32,17 +32,15 @@ def softmax_scale(hf: HFConfig) -> float:
 
 SAME_HEADS = Repeats(
     "num_key_value_heads",
-    int,
-    lambda hf: hf["num_attention_heads"],
-    lambda config: config.num_query_groups,
+    "num_attention_heads",
     "latent attention makes a key and a value for every head",
+    lambda config: config.num_query_groups,
 )
 TURNED_WIDTH = Repeats(
     "head_dim",
-    int,
-    lambda hf: hf["qk_rope_head_dim"],
-    lambda config: config.qk_pos_emb_head_dim,
+    "qk_rope_head_dim",
     "the class sets it to qk_rope_head_dim",
+    lambda config: config.qk_pos_emb_head_dim,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -53,10 +51,9 @@ RULES: tuple[Rule, ...] = (
     size("v_head_dim", "v_head_dim"),
     Repeats(
         "qk_head_dim",
-        int,
         head_width,
-        lambda config: config.kv_channels,
         "it is the sum of qk_nope_head_dim and qk_rope_head_dim",
+        lambda config: config.kv_channels,
     ),
     Field("rope_interleave", "rotary_interleaved", bool),
     Field("attention_bias", ("add_qkv_bias", "add_attention_output_bias"), bool),

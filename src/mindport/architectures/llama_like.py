@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, padding_row, probability, size
+from mindport.architectures.common import ACTIVATION_NAMES, COMMON, DECODER, head_width, padding_row, probability, size
 from mindport.architectures.rope import Rope
-from mindport.architectures.vocabulary import Field, HFClass, Ignored, Only, Rule
+from mindport.architectures.vocabulary import Field, HFClass, Ignored, Rule
 
 CONSTANTS = {"normalization": "RMSNorm", "gated_linear_unit": True, "position_embedding_type": "rope"}
 
@@ -31,19 +31,22 @@ RULES: tuple[Rule, ...] = (
     Field("tie_word_embeddings", "tie_word_embeddings", bool),
     probability("attention_dropout", "attention_dropout"),
     Field("initializer_range", "init_method_std", float, minimum=0),
-    Only("is_causal", True, "a decoder as an encoder is not supported"),
-    Only("partial_rotary_factor", 1.0, "the model's class rotates whole heads"),
-    Only("original_max_position_embeddings", None, "it would override the one inside the RoPE settings"),
-    Only("per_layer_config", None, "layers that differ in shape are not supported"),
+    *DECODER,
     Ignored(("draft_vocab_size",), "belongs to EAGLE's draft head, which the model's class does not have"),
     *COMMON,
 )
 
 
-def rules(*instead: Rule) -> tuple[Rule, ...]:
-    """RULES, with those whose keys the given ones have replaced by them."""
+def rules(*instead: Rule, without: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+    """RULES, with those whose keys the given ones have replaced by them, and without those of some keys."""
     replaced = {key: rule for rule in instead for key in rule.keys}
-    return tuple(replaced.get(rule.keys[0], rule) for rule in RULES)
+    found: list[Rule] = []
+    for rule in RULES:
+        taken = replaced.get(rule.keys[0], rule)
+        # A rule with several keys may replace several rules.
+        if rule.keys[0] not in without and not any(taken is earlier for earlier in found):
+            found.append(taken)
+    return tuple(found)
 
 
 BASES = ("model.", "")

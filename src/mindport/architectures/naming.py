@@ -39,13 +39,18 @@ def spellings(architecture: Architecture) -> Iterator[Spelling]:
         yield Spelling(base, replacements, table)
 
 
-def tensors_of(architecture: Architecture, table: int) -> Mapping[str, str | Stored]:
-    """Tensor template -> what it is made of, in one of the tables that files of an architecture follow."""
-    if table == 0:
-        return architecture.tensors
-    instead = architecture.alternatives[table - 1]
+def tensors_of(architecture: Architecture, config: TransformerConfig, table: int) -> Mapping[str, str | Stored]:
+    """Tensor template -> what it is made of, in one of the tables that files of such models follow."""
+    tensors = architecture.tensors
+    for condition, instead in architecture.conditional:
+        tensors = _with(tensors, instead) if condition(config) else tensors
+    return tensors if table == 0 else _with(tensors, architecture.alternatives[table - 1])
+
+
+def _with(tensors: Mapping[str, str | Stored], instead: Mapping[str, str | Stored]) -> Mapping[str, str | Stored]:
+    """The tensors with some instead of those that are made of the same slots."""
     made = {part for stored in instead.values() for part in _pattern(stored).parts}
-    kept = {name: stored for name, stored in architecture.tensors.items() if not made & {*_pattern(stored).parts}}
+    kept = {name: stored for name, stored in tensors.items() if not made & {*_pattern(stored).parts}}
     return {**kept, **instead}
 
 
@@ -58,7 +63,7 @@ def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: 
     Raises:
         ValueError: a tensor only some of whose slots exist (a mistake in the declaration).
     """
-    return _map(tensors_of(architecture, spelling.table), config, spelling)
+    return _map(tensors_of(architecture, config, spelling.table), config, spelling)
 
 
 def _map(tensors: Mapping[str, str | Stored], config: TransformerConfig, spelling: Spelling) -> TensorMap:
@@ -104,7 +109,7 @@ def tied_copies(architecture: Architecture, config: TransformerConfig, spelling:
     A name that holds a slot of its own in this model (an untied head) is not a copy.
     """
     slots = slots_of(config)
-    table = tensors_of(architecture, spelling.table)
+    table = tensors_of(architecture, config, spelling.table)
     own = _map({name: table[name] for name in architecture.tied if name in table}, config, spelling)
     return {
         name: slot for name, slot in _filled(architecture.tied, config, spelling) if slot in slots and name not in own

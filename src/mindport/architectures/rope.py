@@ -17,6 +17,7 @@ _REQUIRED = {
     "dynamic": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor",),
+    "longrope": ("short_factor", "long_factor"),
 }
 _OPTIONAL = {
     "default": (),
@@ -32,6 +33,7 @@ _OPTIONAL = {
         "original_max_position_embeddings",
         "truncate",
     ),
+    "longrope": ("attention_factor", "factor", "original_max_position_embeddings"),
 }
 _VALUES: dict[str, tuple[type, float | None]] = {
     "factor": (float, 1),
@@ -44,6 +46,8 @@ _VALUES: dict[str, tuple[type, float | None]] = {
     "mscale": (float, 0),
     "mscale_all_dim": (float, 0),
     "truncate": (bool, None),
+    "short_factor": (list, None),
+    "long_factor": (list, None),
 }
 """Key of a scaling -> type and least value."""
 
@@ -55,6 +59,7 @@ class Rope:
     The canonical scaling keeps the keys of its kind and names the kind `rope_type`; no scaling is None.
 
     Args:
+        kinds: scalings that the class has.
         assumed: the scaling of the class, where a config says nothing of one; it then has to say so to have none.
     """
 
@@ -62,6 +67,7 @@ class Rope:
     keys: tuple[str, ...] = ("rope_theta", "rope_scaling", "rope_parameters")
     layer: str = STRUCTURE
     aliases: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ("default", "linear", "dynamic", "llama3", "yarn")
 
     def decode(self, hf: HFConfig) -> dict[str, Any]:
         new, old = (self._dict(hf, key) for key in ("rope_parameters", "rope_scaling"))
@@ -87,10 +93,10 @@ class Rope:
                 tr("{keys} are the same setting and disagree.", keys="rope_type, type"),
                 tr("Correct it in config.json."),
             )
-        if kind not in _REQUIRED:
+        if kind not in self.kinds:
             raise MindportError(
                 tr("RoPE scaling {kind} is not supported.", kind=brief(kind)),
-                tr("Supported values: {allowed}.", allowed=", ".join(_REQUIRED)),
+                tr("Supported values: {allowed}.", allowed=", ".join(self.kinds)),
             )
         missing = [key for key in _REQUIRED[kind] if scaling.get(key) is None]
         unknown = sorted(set(scaling) - set(_REQUIRED[kind]) - set(_OPTIONAL[kind]))

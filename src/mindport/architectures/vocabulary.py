@@ -119,6 +119,62 @@ class Computed:
 
 
 @dataclass(frozen=True)
+class Joint:
+    """Several keys that say something only together.
+
+    Args:
+        decode_with: config -> canonical fields, the same ones whatever the keys say.
+        encode_with: canonical config -> all of the keys, its inverse.
+        cases: the combinations that models have, by name; keys left out are as `encode_with` gives them.
+    """
+
+    keys: tuple[str, ...]
+    decode_with: Callable[[HFConfig], dict[str, Any]]
+    encode_with: Callable[[TransformerConfig], dict[str, Any]]
+    cases: Mapping[str, Mapping[str, Any]]
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        return self.decode_with(hf)
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return self.encode_with(config)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """A key that says once more what other keys say; absent or null it says nothing. Any other value is refused.
+
+    Args:
+        says: the key that counts, or config -> the value that this one has to have.
+        reason: why it can say nothing else.
+        back: canonical config -> the value to write, where a file should have it.
+    """
+
+    key: str
+    says: str | Callable[[HFConfig], Any]
+    reason: str = "another key says so, and this one is not read"
+    back: Callable[[TransformerConfig], Any] | None = None
+    layer: str = STRUCTURE
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        value = hf.get(self.key)
+        if value is not None:
+            wanted = hf[self.says] if isinstance(self.says, str) else self.says(hf)
+            Only(self.key, wanted, self.reason).decode({self.key: value})
+        return {}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return {} if self.back is None else {self.key: self.back(config)}
+
+
+@dataclass(frozen=True)
 class Only:
     """A key of which the native model expresses one value only; any other is refused."""
 
@@ -147,38 +203,6 @@ class Only:
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         return {self.key: self.value}
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """A key that says once more what other keys say; absent or null it says nothing. Any other value is refused.
-
-    Args:
-        decode_with: config -> the value it has to have.
-        encode_with: the same from canonical fields.
-    """
-
-    key: str
-    kind: type
-    decode_with: Callable[[HFConfig], Any]
-    encode_with: Callable[[TransformerConfig], Any]
-    reason: str
-    layer: str = STRUCTURE
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return (self.key,)
-
-    def decode(self, hf: HFConfig) -> dict[str, Any]:
-        if hf.get(self.key) is not None:
-            Only(self.key, self.decode_with(hf), self.reason).decode(
-                {self.key: checked(self.key, hf[self.key], self.kind)}
-            )
-        return {}
-
-    def encode(self, config: TransformerConfig) -> dict[str, Any]:
-        return {self.key: self.encode_with(config)}
 
 
 @dataclass(frozen=True)
@@ -230,10 +254,13 @@ class Architecture:
         rules: config keys, in an order in which each may derive from those before it.
         tensors: tensor name -> slot, or Stored where several slots or a layout are involved.
         alternatives: tables of tensors that some files hold instead of those of `tensors` made of the same slots.
+        conditional: tables of tensors that models of some configs have instead of those made of the same slots, each
+            after the condition.
         bases: spellings of `{base}`, the one transformers writes for models with a head first.
         spellings: sets of replacements in declared names that some files use throughout; () is as declared.
         unused: stored buffers that are recomputed -> reason. They are skipped.
         tied: names of copies -> the slot they must equal where the config ties them.
+        reference_attention: transformers' implementation of attention that the model is compared with.
     """
 
     model_type: str
@@ -244,10 +271,12 @@ class Architecture:
     tensors: Mapping[str, str | Stored]
     computed: Mapping[str, Callable[[HFConfig], Any]] = field(default_factory=dict)
     alternatives: tuple[Mapping[str, str | Stored], ...] = ()
+    conditional: tuple[tuple[Callable[[TransformerConfig], bool], Mapping[str, str | Stored]], ...] = ()
     bases: tuple[str, ...] = ("",)
     spellings: tuple[tuple[tuple[str, str], ...], ...] = ((),)
     unused: Mapping[str, str] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
+    reference_attention: str = "eager"
 
     def rule_for(self, key: str) -> Rule | None:
         """The rule that owns a config key, under its own or another spelling."""

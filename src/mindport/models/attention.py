@@ -9,7 +9,7 @@ from mindspore import Tensor, nn
 from mindport.models.dot_product import DotProductAttention, sinks
 from mindport.models.dtypes import to_mindspore
 from mindport.models.linear import Linear
-from mindport.models.norms import norm
+from mindport.models.norms import HeadNorm, norm
 from mindport.models.rope import rotate
 from mindport.schema import TransformerConfig
 
@@ -35,9 +35,8 @@ class Attention(nn.Cell):
         self.k = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.v = Linear(hidden, kv_width, bias=config.add_qkv_bias, **dtypes)
         self.o = Linear(q_width, hidden, bias=config.add_attention_output_bias, **dtypes)
-        normed = config.qk_layernorm == "head"
-        self.q_norm = norm(config, self.head_width) if normed else None
-        self.k_norm = norm(config, self.head_width) if normed else None
+        self.q_norm = _head_norm(config, self.heads)
+        self.k_norm = _head_norm(config, self.groups)
         self.interleaved = config.rotary_interleaved
         self.sinks = sinks(config)
         self.attend = DotProductAttention(config, layer)
@@ -54,3 +53,10 @@ class Attention(nn.Cell):
             q_BTND = rotate(q_BTND, cos, sin, self.interleaved)
             k_BTGD = rotate(k_BTGD, cos, sin, self.interleaved)
         return self.o(self.attend(q_BTND, k_BTGD, v_BTGD, mask, self.sinks))
+
+
+def _head_norm(config: TransformerConfig, heads: int) -> nn.Cell | None:
+    """The norm of queries or of keys, (..., N, D) -> the same; None without one."""
+    if config.qk_layernorm == "each_head":
+        return HeadNorm(config, heads)
+    return norm(config, config.kv_channels) if config.qk_layernorm == "head" else None

@@ -18,7 +18,8 @@ class Block(nn.Cell):
     """(B, T, H) -> (B, T, H).
 
     pre: x + attention(norm(x)), then x + mlp(norm(x)). post: norm(x + attention(x)), then norm(x + mlp(x)).
-    parallel: x + attention(norm(x)) + mlp(norm(x)), the two norms the same or each its own.
+    parallel: x + attention(norm(x)) + mlp(norm(x)), the two norms the same or each its own. Dropout acts on each of
+    the two, or where `attention_output_dropout` is None, in a parallel block, on their sum.
     """
 
     def __init__(self, config: TransformerConfig, layer: int) -> None:
@@ -30,21 +31,26 @@ class Block(nn.Cell):
         self.mlp = MoE(config) if config.has_experts(layer) else MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)
         self.dropout_after_mlp: Any = self.dropout if config.hidden_dropout_after_mlp else nn.Identity()
+        apart = config.attention_output_dropout
+        self.attention_dropout = nn.Dropout(p=config.hidden_dropout if apart is None else apart)
         self.windowed = config.window_size is not None and (
             config.layer_types is None or config.layer_types[layer] == "sliding_attention"
         )
         self.norm_first = config.norm_placement == "pre"
         self.parallel = config.parallel_block != "none"
+        self.drop_sum = apart is None
 
     def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
         if self.parallel:
             normed = self.attention_norm(x_BTH)
-            attended = self.dropout(self.attention(normed, mask, cos, sin))
+            attended = self.attention(normed, mask, cos, sin)
             if self.mlp_norm is not None:
                 normed = self.mlp_norm(x_BTH)
-            return x_BTH + attended + self.dropout_after_mlp(self.mlp(normed))
+            if self.drop_sum:
+                return x_BTH + self.dropout(attended + self.mlp(normed))
+            return x_BTH + self.attention_dropout(attended) + self.dropout_after_mlp(self.mlp(normed))
         if self.norm_first:
-            x_BTH = x_BTH + self.dropout(self.attention(self.attention_norm(x_BTH), mask, cos, sin))
+            x_BTH = x_BTH + self.attention_dropout(self.attention(self.attention_norm(x_BTH), mask, cos, sin))
             return x_BTH + self.dropout_after_mlp(self.mlp(self.mlp_norm(x_BTH)))
-        x_BTH = self.attention_norm(x_BTH + self.dropout(self.attention(x_BTH, mask, cos, sin)))
+        x_BTH = self.attention_norm(x_BTH + self.attention_dropout(self.attention(x_BTH, mask, cos, sin)))
         return self.mlp_norm(x_BTH + self.dropout_after_mlp(self.mlp(x_BTH)))

@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm over the last axis, with the epsilon always given."""
+"""RMSNorm and LayerNorm over the last axis, for one vector or for each head, with the epsilon always given."""
 
 from __future__ import annotations
 
@@ -46,6 +46,28 @@ class LayerNorm(nn.Cell):
         bias = self.nothing if self.bias is None else self.bias
         y, _, _ = self.normalise(cast(x, dtype), cast(self.weight, dtype), cast(bias, dtype))
         return cast(y, x.dtype)
+
+
+class HeadNorm(nn.Cell):
+    """A norm of each head with a weight of its own and no bias: (..., N, D) -> the same; `weight` is (N, D).
+
+    RMSNorm, or LayerNorm, which subtracts the mean of each head first.
+    """
+
+    def __init__(self, config: TransformerConfig, heads: int) -> None:
+        super().__init__()
+        shape = (heads, config.kv_channels)
+        self.weight = Parameter(initializer("ones", shape, to_mindspore(config.params_dtype)), name="weight")
+        self.centred = config.normalization == "LayerNorm"
+        self.epsilon = config.layernorm_epsilon
+        self.compute_dtype = to_mindspore(config.layernorm_compute_dtype)
+
+    def construct(self, x_ND: Tensor) -> Tensor:
+        wide = cast(x_ND, self.compute_dtype)
+        if self.centred:
+            wide = wide - wide.mean(-1, True)
+        scale = ops.rsqrt((wide * wide).mean(-1, True) + self.epsilon)
+        return cast(wide * scale * cast(self.weight, self.compute_dtype), x_ND.dtype)
 
 
 def norm(config: TransformerConfig, width: int | None = None, epsilon: float | None = None) -> nn.Cell:

@@ -7,7 +7,7 @@ from typing import Any
 from mindspore import Tensor, nn, ops
 
 from mindport.models.dtypes import cast, to_mindspore
-from mindport.models.rope_frequencies import dynamic, inverse_frequencies, rope_type
+from mindport.models.rope_frequencies import dynamic, inverse_frequencies, rope_type, steady_length
 from mindport.schema import TransformerConfig
 
 
@@ -22,8 +22,11 @@ class RotaryTable(nn.Cell):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        frequencies, self.factor = inverse_frequencies(config, config.max_position_embeddings)
+        frequencies, self.factor = inverse_frequencies(config, 1)
         self.frequencies = Tensor(frequencies)
+        self.short_length = steady_length(config) if rope_type(config) == "longrope" else None
+        if self.short_length is not None:
+            self.long_frequencies = Tensor(inverse_frequencies(config, self.short_length + 1)[0])
         self.dynamic_factor = (config.rope_scaling or {})["factor"] if rope_type(config) == "dynamic" else None
         self.base, self.width = config.rotary_base, config.rotary_width
         self.trained_length = config.max_position_embeddings
@@ -34,6 +37,10 @@ class RotaryTable(nn.Cell):
         length = position_ids_BT.shape[1]
         if self.dynamic_factor is not None and length > self.trained_length:
             frequencies = _stretched(self.base, self.width, self.dynamic_factor, length, self.trained_length)
+        if self.short_length is not None:
+            # One sequence longer than that, padding included, turns all of the batch by the long frequencies.
+            is_long = (position_ids_BT.max() >= self.short_length).reshape(1)
+            frequencies = ops.select(ops.broadcast_to(is_long, frequencies.shape), self.long_frequencies, frequencies)
         # Angles always in float32 or wider: half precision cannot tell position 2048 from 2049.
         angle_BTD = cast(position_ids_BT, frequencies.dtype).expand_dims(-1) * frequencies
         angle_BT1D = angle_BTD.expand_dims(2)

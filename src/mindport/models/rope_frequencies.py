@@ -7,7 +7,7 @@ already turns a head by 5e-4 rad.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 
 _FLOAT = np.float32
+_SCALINGS = ("linear", "dynamic", "llama3", "yarn", "longrope")
 
 
 def plain(base: float, width: int) -> np.ndarray:
@@ -95,11 +96,22 @@ def yarn_attention_factor(factor: float, scaling: Mapping[str, Any]) -> float:
     return magnitude(1.0)
 
 
+def longrope(base: float, width: int, factors: Sequence[float]) -> np.ndarray:
+    """LongRoPE (Ding et al., 2024): the frequency of each pair divided by a factor of its own."""
+    if len(factors) != width // 2:
+        raise MindportError(
+            tr("LongRoPE has {given} factors for {count} frequencies.", given=len(factors), count=width // 2),
+            tr("Take the value from the model's config.json."),
+        )
+    exponent = np.arange(0, width, 2, dtype=_FLOAT) / _FLOAT(width)
+    return _FLOAT(1.0) / (np.array(factors, _FLOAT) * np.power(_FLOAT(base), exponent))
+
+
 def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndarray, float]:
     """Frequencies of each pair that is turned and the factor on cos and sin.
 
     Args:
-        length: positions in the sequence; only `dynamic` scaling looks at it.
+        length: positions in the sequence; only `dynamic` and `longrope` scaling look at it.
 
     Returns:
         (rotary_width / 2,) float32 in radians per position, and the factor.
@@ -118,6 +130,9 @@ def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndar
         if kind == "dynamic":
             return dynamic(base, width, scaling["factor"], length, config.max_position_embeddings), 1.0
         trained_length = scaling["original_max_position_embeddings"]
+        if kind == "longrope":
+            factors = scaling["long_factor"] if length > trained_length else scaling["short_factor"]
+            return longrope(base, width, factors), scaling["attention_factor"]
         if kind == "llama3":
             low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
             return llama3(base, width, scaling["factor"], low, high, trained_length), 1.0
@@ -139,17 +154,26 @@ def inverse_frequencies(config: TransformerConfig, length: int) -> tuple[np.ndar
         ) from missing
 
 
+def steady_length(config: TransformerConfig) -> int | None:
+    """Positions up to which a longer sequence turns its heads as a shorter one does; None = always."""
+    if rope_type(config) == "dynamic":
+        return config.max_position_embeddings
+    if rope_type(config) == "longrope":
+        return int((config.rope_scaling or {})["original_max_position_embeddings"])
+    return None
+
+
 def rope_type(config: TransformerConfig) -> str:
-    """The kind of scaling: default, linear, dynamic, llama3 or yarn.
+    """The kind of scaling: default, or one of those below.
 
     Raises:
         MindportError: any other kind.
     """
     scaling = config.rope_scaling or {}
     kind = scaling.get("rope_type", "default")
-    if kind not in ("default", "linear", "dynamic", "llama3", "yarn"):
+    if kind not in ("default", *_SCALINGS):
         raise MindportError(
             tr("The native model does not know the rope_scaling type '{kind}'.", kind=kind),
-            tr("Known types: {known}.", known="linear, dynamic, llama3, yarn"),
+            tr("Known types: {known}.", known=", ".join(_SCALINGS)),
         )
     return str(kind)

@@ -8,6 +8,7 @@ from typing import Any
 from mindspore import Tensor, nn, ops
 
 from mindport.models.activations import tanh
+from mindport.models.alibi import Alibi
 from mindport.models.block import Block
 from mindport.models.dtypes import to_mindspore
 from mindport.models.embedding import InputEmbedding
@@ -38,6 +39,7 @@ class Transformer(nn.Cell):
             if rope and base is not None and config.window_size is not None
             else None
         )
+        self.alibi = Alibi(config) if config.position_embedding_type == "alibi" else None
         self.layer = nn.CellList([Block(config, index) for index in range(config.num_stored_layers)])
         self.order = tuple(config.layer_weights or range(config.num_layers))
         self.final_norm = norm(config) if config.final_layernorm else None
@@ -85,6 +87,10 @@ class Transformer(nn.Cell):
         windowed = full
         if self.window is not None:
             windowed = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype, self.window)
+        if self.alibi is not None:
+            bias = self.alibi(attention_mask_BT, length)
+            full = bias if full is None else full + bias
+            windowed = bias if windowed is None else windowed + bias
         cos, sin = None, None
         if self.rotary is not None:
             cos, sin = self.rotary(position_ids_BT)

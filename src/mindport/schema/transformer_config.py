@@ -229,7 +229,9 @@ class TransformerConfig:
 
     # --- positions -----------------------------------------------------------------------------------------
     position_embedding_type: str = _doc(
-        "'rope', 'learned_absolute', 'alibi' or 'none'", "rope", mcore="position_embedding_type"
+        "'rope', 'learned_absolute', 'alibi' (ALiBi as Falcon has it: in bfloat16, scaled as the scores are) or 'none'",
+        "rope",
+        mcore="position_embedding_type",
     )
     rotary_percent: float = _doc("part of each head's width that RoPE turns", 1.0, mcore="partial_rotary_factor")
     rotary_interleaved: bool = _doc(
@@ -275,6 +277,13 @@ class TransformerConfig:
     # --- regularisation and initialisation -----------------------------------------------------------------
     hidden_dropout: float = _doc(
         "dropout probability after attention and MLP", 0.0, mcore="hidden_dropout", effect=TRAINING
+    )
+    attention_output_dropout: float | None = _doc(
+        "dropout probability after attention; None = hidden_dropout, and in a parallel block one dropout on "
+        "the sum of attention and MLP",
+        None,
+        mcore="",
+        effect=TRAINING,
     )
     hidden_dropout_after_mlp: bool = _doc(
         "hidden_dropout acts after the MLP too, not after attention alone", True, mcore="", effect=TRAINING

@@ -8,6 +8,8 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 
+from mindport.models.rope_frequencies import steady_length
+
 PROMPT = "The most important thing to check when a model moves from one framework to another is"
 
 
@@ -16,15 +18,21 @@ def native_greedy(network: Any, prompt: Sequence[int], draft: Sequence[int], sto
 
     One forward pass scores every position of prompt and draft. As far as the draft is what the model would have chosen
     it is kept; at the first other choice the model's own is taken, and the rest is scored again. The result does not
-    depend on the draft, only the number of passes does: one where both sides agree.
+    depend on the draft, only the number of passes does: one where both sides agree, and one for each id beyond the
+    length at which RoPE begins to depend on the length of a sequence.
     """
     chosen: list[int] = []
     tail = list(draft)
+    steady = steady_length(network.config)
     while len(chosen) < len(draft):
-        ids = np.array([[*prompt, *chosen, *tail[len(chosen) :]]], np.int32)
+        known = len(prompt) + len(chosen)
+        end = len(prompt) + len(draft) - 1
+        if steady is not None:
+            end = min(end, max(known, steady))
+        ids = np.array([[*prompt, *chosen, *tail[len(chosen) :]][:end]], np.int32)
         logits = network(ms.Tensor(ids), None)[0].asnumpy()[0]
-        best = logits[len(prompt) - 1 : -1].argmax(-1).tolist()
-        while len(chosen) < len(draft):
+        best = logits[len(prompt) - 1 :].argmax(-1).tolist()
+        while len(chosen) < len(best):
             agreed = best[len(chosen)] == tail[len(chosen)]
             chosen.append(best[len(chosen)])
             if chosen[-1] in stop:

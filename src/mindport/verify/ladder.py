@@ -48,7 +48,7 @@ class Ladder:
         register_classes(described.model_type)
         self.config: TransformerConfig = described.transformer
         self.loaded = load_folder(folder)
-        self._reference = load_torch_model(model, self.config)
+        self._reference = load_torch_model(model, self.config, described.declaration.reference_attention)
         self._tokenizer = load_tokenizer(model)
 
     @property

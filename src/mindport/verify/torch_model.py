@@ -24,8 +24,11 @@ _AUTO_CLASS = {
 }
 
 
-def load_torch_model(model: Path, config: TransformerConfig) -> Any:
-    """The model in evaluation mode, float32, with transformers' plain ("eager") attention.
+def load_torch_model(model: Path, config: TransformerConfig, attention: str = "eager") -> Any:
+    """The model in evaluation mode, float32.
+
+    Args:
+        attention: transformers' implementation of it; "eager" is the plain one.
 
     Raises:
         MindportError: torch or transformers is missing, or transformers cannot load the folder completely.
@@ -45,7 +48,7 @@ def load_torch_model(model: Path, config: TransformerConfig) -> Any:
         network, info = auto.from_pretrained(
             model,
             dtype=torch.float32,
-            attn_implementation="eager",
+            attn_implementation=attention,
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
