@@ -276,12 +276,13 @@ def _(rule: PartialRope) -> list[Axis]:
 
 @axes_of.register(Rope)
 @axes_of.register(RopeByLayer)
-def _rope(rule: Any) -> list[Axis]:
+def _rope(rule: Rope | RopeByLayer) -> list[Axis]:
     choices = []
+    settings = rule if isinstance(rule, Rope) else Rope()
     rounded = {"yarn, explicit": _ROUNDED_YARN} if isinstance(rule, RopeByLayer) else {}
     for name, keys in {**ROPE_SCALINGS, **rounded}.items():
         kind = name.split(",")[0]
-        if kind not in rule.kinds:
+        if kind not in settings.kinds:
             continue
         canonical: dict[str, Any] = {"rope_scaling": {"rope_type": kind, **keys} if keys else None}
         if kind == "dynamic":
@@ -289,7 +290,7 @@ def _rope(rule: Any) -> list[Axis]:
         if kind == "longrope":
             canonical["max_position_embeddings"] = 4 * keys["original_max_position_embeddings"]
         choices.append(Choice(name, canonical=canonical))
-    if rule.assumed:
+    if settings.assumed:
         choices.append(Choice("the class's own", without=("rope_scaling",)))
     return [Axis("rope", tuple(choices))]
 

@@ -352,7 +352,7 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
     ),
     "rotary_base": (_reads_rotary_base, "only RoPE reads it, and not in windowed layers that have a base of their own"),
     **dict.fromkeys(
-        ("rope_scaling", "rotary_percent", "rotary_interleaved"),
+        ("rope_scaling", "rotary_interleaved"),
         (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
     ),
     "num_query_groups": (
@@ -370,6 +370,10 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
     "embedding_projection_first": (
         lambda c: c.embedding_size is not None and c.embedding_layernorm,
         "only factorised embeddings that have a norm read it",
+    ),
+    "rotary_percent": (
+        lambda c: c.position_embedding_type == "rope" and not c.multi_latent_attention,
+        "only RoPE reads it, and latent attention has a part of its own for it",
     ),
     "sliding_rotary_base": (lambda c: c.window_size is not None, "only windowed layers read it"),
     "norm_placement": (lambda c: c.parallel_block == "none", "a parallel block has its norms first"),
