@@ -94,7 +94,8 @@ def in_spelling(model: Prepared, spelling: Spelling) -> Arrays:
         for name, stored in tensor_map(declaration, config, spelling).items()
     }
     usual, plan = model.conversion.config.spelling, model.conversion.plan
-    assert usual is not None and plan is not None
+    assert usual is not None
+    assert plan is not None
     hf_class = model.conversion.config.model.declared_class
     copies = zip(*(tied_copies(declaration, config, s) for s in (usual, spelling)), strict=True)
     unused = zip(*(skipped_tensors(declaration, hf_class, config, s) for s in (usual, spelling)), strict=True)
@@ -145,7 +146,7 @@ def test_half_precision(model: Prepared, dtype: str, vectors: str, tmp_path: Pat
 
 def test_spellings(model: Prepared, tmp_path: Path) -> None:
     """Every declared spelling of the names gives the same weights, and is written again."""
-    for number, spelling in enumerate(spellings(architecture(model.variant.model_type))):
+    for number, spelling in enumerate(spellings(architecture(model.variant.model_type), read_config(model.source))):
         tensors = in_spelling(model, spelling)
         folder = tmp_path / str(number)
         source = changed_copy(model, folder / "source", tensors)
@@ -158,7 +159,7 @@ def test_spellings(model: Prepared, tmp_path: Path) -> None:
 def test_spellings_are_known_to_transformers(model: Prepared, tmp_path: Path) -> None:
     variant = model.variant
     wanted = load_reference(model.source, variant).state_dict()
-    for number, spelling in enumerate(spellings(architecture(variant.model_type))):
+    for number, spelling in enumerate(spellings(architecture(variant.model_type), read_config(model.source))):
         tensors = in_spelling(model, spelling)
         found = load_reference(changed_copy(model, tmp_path / str(number), tensors), variant).state_dict()
         assert found.keys() == wanted.keys()

@@ -18,7 +18,7 @@ import pytest
 
 from mindport import i18n
 from mindport.architectures import architecture, families, model_types, vocabulary
-from mindport.architectures.vocabulary import Ignored, Only
+from mindport.architectures.vocabulary import Equals, Ignored, Only
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.schema import TransformerConfig
@@ -53,7 +53,7 @@ def _constants(module: object, *names: str) -> set[str]:
 def rule_reasons() -> set[str]:
     """Why a config key is refused or ignored."""
     rules = [rule for name in model_types() for rule in architecture(name).rules]
-    return {rule.reason for rule in rules if isinstance(rule, Only | Ignored)}
+    return {rule.reason for rule in rules if isinstance(rule, Only | Equals | Ignored)}
 
 
 def tensor_reasons() -> set[str]:
@@ -124,7 +124,7 @@ INDIRECT: dict[str, set[str]] = {
     "s.verdict": VERDICTS,
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
-    "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "ASSUMED_CLASS"),
+    "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "REPEATS", "NAMES", "ASSUMED_CLASS"),
     "reason": tensor_reasons() | rule_reasons(),
     "row.layer": LAYERS,
     "row.origin": ORIGINS,

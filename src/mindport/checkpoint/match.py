@@ -14,7 +14,7 @@ def spelling_of(model: ModelConfig, names: Container[str]) -> Spelling:
     def found(spelling: Spelling) -> int:
         return sum(name in names for name in tensor_map(model.declaration, model.transformer, spelling))
 
-    return max(spellings(model.declaration), key=found)
+    return max(spellings(model.declaration, model.hf), key=found)
 
 
 def with_optional_parts(model: ModelConfig, spelling: Spelling, names: Container[str]) -> ModelConfig:

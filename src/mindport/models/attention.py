@@ -8,6 +8,7 @@ from mindspore import Tensor, nn, ops
 
 from mindport.models.dtypes import cast, to_mindspore
 from mindport.models.linear import Linear
+from mindport.models.masks import masked
 from mindport.models.norms import norm
 from mindport.models.rope import rotate
 from mindport.schema import TransformerConfig
@@ -43,11 +44,12 @@ class Attention(nn.Cell):
         if config.scale_attention_by_inverse_layer_idx:
             self.scale = self.scale / (layer + 1)
         self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
+        self.mask_padding = config.mask_padding
         self.scores = ops.BatchMatMul(transpose_b=True)
         self.mix = ops.BatchMatMul()
         self.dropout = nn.Dropout(p=config.attention_dropout)
 
-    def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
+    def construct(self, x_BTH: Tensor, mask: Any, positions: Any) -> Tensor:
         B, T, _ = x_BTH.shape
         G, N, D = self.groups, self.heads, self.head_width
         q_BTND = self.q(x_BTH).reshape(B, T, N, D)
@@ -55,7 +57,8 @@ class Attention(nn.Cell):
         v_BTGD = self.v(x_BTH).reshape(B, T, G, D)
         if self.q_norm is not None and self.k_norm is not None:
             q_BTND, k_BTGD = self.q_norm(q_BTND), self.k_norm(k_BTGD)
-        if cos is not None:
+        if positions is not None:
+            cos, sin = positions
             q_BTND = rotate(q_BTND, cos, sin, self.interleaved)
             k_BTGD = rotate(k_BTGD, cos, sin, self.interleaved)
 
@@ -64,8 +67,7 @@ class Attention(nn.Cell):
         q_BGQD = (q_BTND * self.scale).transpose(0, 2, 1, 3).reshape(B, G, -1, D)
         k_BGSD, v_BGSD = k_BTGD.transpose(0, 2, 1, 3), v_BTGD.transpose(0, 2, 1, 3)
         scores_BNTS = cast(self.scores(q_BGQD, k_BGSD).reshape(B, N, T, T), self.softmax_dtype)
-        if mask is not None:
-            scores_BNTS = scores_BNTS + mask
+        scores_BNTS = masked(scores_BNTS, mask, replaced=self.mask_padding)
         weights_BNTS = self.dropout(cast(ops.softmax(scores_BNTS, -1), v_BTGD.dtype))
         mixed_BGQD = self.mix(weights_BNTS.reshape(B, G, -1, T), v_BGSD)
         return self.o(mixed_BGQD.reshape(B, N, T, D).transpose(0, 2, 1, 3).reshape(B, T, N * D))

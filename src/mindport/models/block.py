@@ -7,6 +7,7 @@ from typing import Any
 from mindspore import Tensor, nn
 
 from mindport.models.attention import Attention
+from mindport.models.disentangled import DisentangledAttention
 from mindport.models.mlp import MLP
 from mindport.models.moe import MoE
 from mindport.models.norms import norm
@@ -18,12 +19,14 @@ class Block(nn.Cell):
 
     pre: x + attention(norm(x)), then x + mlp(norm(x)). post: norm(x + attention(x)), then norm(x + mlp(x)).
     parallel: x + attention(norm(x)) + mlp(norm(x)), the two norms the same or each its own.
+    `positions` is what this kind of attention knows of positions, or None.
     """
 
     def __init__(self, config: TransformerConfig, layer: int) -> None:
         super().__init__()
         self.attention_norm: Any = norm(config) if layer > 0 or config.first_attention_layernorm else nn.Identity()
-        self.attention = Attention(config, layer)
+        disentangled = config.pos_att_type != "none"
+        self.attention = DisentangledAttention(config) if disentangled else Attention(config, layer)
         self.mlp_norm: Any = norm(config) if config.parallel_block != "one_norm" else None
         self.mlp = MoE(config) if config.has_experts(layer) else MLP(config)
         self.dropout = nn.Dropout(p=config.hidden_dropout)
@@ -34,15 +37,15 @@ class Block(nn.Cell):
         self.norm_first = config.norm_placement == "pre"
         self.parallel = config.parallel_block != "none"
 
-    def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
+    def construct(self, x_BTH: Tensor, mask: Any, positions: Any) -> Tensor:
         if self.parallel:
             normed = self.attention_norm(x_BTH)
-            attended = self.dropout(self.attention(normed, mask, cos, sin))
+            attended = self.dropout(self.attention(normed, mask, positions))
             if self.mlp_norm is not None:
                 normed = self.mlp_norm(x_BTH)
             return x_BTH + attended + self.dropout_after_mlp(self.mlp(normed))
         if self.norm_first:
-            x_BTH = x_BTH + self.dropout(self.attention(self.attention_norm(x_BTH), mask, cos, sin))
+            x_BTH = x_BTH + self.dropout(self.attention(self.attention_norm(x_BTH), mask, positions))
             return x_BTH + self.dropout_after_mlp(self.mlp(self.mlp_norm(x_BTH)))
-        x_BTH = self.attention_norm(x_BTH + self.dropout(self.attention(x_BTH, mask, cos, sin)))
+        x_BTH = self.attention_norm(x_BTH + self.dropout(self.attention(x_BTH, mask, positions)))
         return self.mlp_norm(x_BTH + self.dropout_after_mlp(self.mlp(x_BTH)))
