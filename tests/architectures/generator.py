@@ -16,6 +16,7 @@ from typing import Any
 
 from mindport.architectures import Architecture, architecture, class_defaults, model_types
 from mindport.architectures.common import EndOfSequence, Labels
+from mindport.architectures.deberta_keys import Convolution, RelativePositions
 from mindport.architectures.experts import DenseFirst, SparseLayers
 from mindport.architectures.local_windows import LocalWindow
 from mindport.architectures.partial_rope import PartialRope
@@ -29,6 +30,7 @@ from mindport.architectures.vocabulary import (
     Field,
     Ignored,
     Joint,
+    Naming,
     Only,
     Repeats,
     Rule,
@@ -36,7 +38,8 @@ from mindport.architectures.vocabulary import (
 from mindport.architectures.windows import FULL, SLIDING, AlternatingWindow, GatedWindow, Window
 from mindport.config.hf import from_hf
 from mindport.errors import MindportError
-from mindport.schema import TransformerConfig
+from mindport.models.words import WORDS
+from mindport.schema import TransformerConfig, placed_slots
 
 Values = Mapping[str, Any]
 
@@ -127,6 +130,7 @@ VALUES: dict[str, Any] = {
     "hidden_dropout": 0.11,
     "attention_dropout": 0.13,
     "embedding_dropout": 0.17,
+    "pooler_dropout": 0.29,
     "classifier_dropout": 0.19,
     "mlp_dropout": 0.23,
     "init_method_std": 0.03,
@@ -180,6 +184,10 @@ two bases at least."""
 
 _WINDOW = 9
 """Keys a query sees in a windowed layer: far less than LENGTH."""
+
+_SPAN, _REACH = 12, 40
+"""Buckets of relative positions in one direction, and their farthest distance: of LENGTH tokens, some lie in buckets of
+their own, most in logarithmic ones, and some beyond."""
 
 _TRAINED_LENGTH = 24
 """Of the models whose scaling acts beyond it only: less than LENGTH."""
@@ -380,8 +388,50 @@ def _(rule: LayerGroups) -> list[Axis]:
     return [Axis("groups", choices)]
 
 
+@axes_of.register
+def _(rule: RelativePositions) -> list[Axis]:
+    kinds = [Choice(kind, canonical={"pos_att_type": kind}) for kind in ("c2p|p2c", "c2p", "p2c")]
+    spelled = [
+        Choice("as a string", canonical={"pos_att_type": "c2p"}, hf={"pos_att_type": "P2C | c2p"}),
+        Choice("off", canonical={"pos_att_type": "none"}),
+        # Kinds that are named count in the scale even then.
+        Choice("off, but named", canonical={"pos_att_type": "none"}, hf={"pos_att_type": ["p2c"]}),
+    ]
+    buckets = (
+        Choice("logarithmic", canonical={"position_buckets": _SPAN, "max_relative_positions": _REACH}),
+        Choice("of one each", canonical={"position_buckets": None, "max_relative_positions": _REACH}),
+        Choice(
+            "up to all positions",
+            canonical={"position_buckets": _SPAN, "max_relative_positions": 0},
+            hf={"max_relative_positions": -1},
+        ),
+    )
+    share = tuple(Choice(str(value), canonical={"share_att_key": value}) for value in (True, False))
+    norms = tuple(Choice(name, canonical={"norm_rel_ebd": name}) for name in WORDS["norm_rel_ebd"])
+    return [
+        Axis("positions", tuple(kinds + spelled)),
+        Axis("buckets", buckets),
+        Axis("share_att_key", share, switch=True),
+        Axis("norm_rel_ebd", norms),
+    ]
+
+
+@axes_of.register
+def _(rule: Convolution) -> list[Axis]:
+    choices = (
+        Choice("wide", canonical={"conv_kernel_size": 5, "conv_groups": 2, "conv_act": "gelu"}),
+        Choice("off", canonical={"conv_kernel_size": 0}),
+        Choice("by the code's defaults", canonical={"conv_kernel_size": 0}, hf={"conv_kernel_size": 3}),
+    )
+    return [Axis("convolution", choices)]
+
+
+@axes_of.register
+def _(rule: Naming) -> list[Axis]:
+    return [Axis(rule.key, tuple(Choice(str(value), hf={rule.key: value}) for value in rule.table), switch=True)]
+
+
 @axes_of.register(Only)
-@axes_of.register(Repeats)
 @axes_of.register(Ignored)
 @axes_of.register(Repeats)
 @axes_of.register(Labels)
@@ -416,13 +466,22 @@ def axes(model_type: str) -> tuple[Axis, ...]:
     )
     null = (Choice("nothing"), *(Choice(key, hf={key: None}) for key in nullable))
     found = [Axis("class", tuple(classes)), Axis("shapes", shapes), Axis("null", null)]
+    # What there is none of unless the file says so has a value in VALUES, and is also left out.
+    absent = [
+        rule.key
+        for rule in declaration.rules
+        if isinstance(rule, Field) and rule.kind is int and class_defaults(model_type).get(rule.key) == 0
+    ]
+    if counts := [key for key in absent if not key.endswith("_id")]:
+        found.append(Axis("zero", (Choice("nothing"), *(Choice(key, hf={key: 0}) for key in counts))))
     return (*found, *(axis for rule in declaration.rules for axis in axes_of(rule)))
 
 
 @cache
 def variants(model_type: str) -> tuple[Variant, ...]:
     """Few variants that together take every value of every axis, all combinations of class and switch and of any two
-    switches, and as many other pairs of values as fit. The first takes the first value of every axis."""
+    switches, as many other pairs of values as fit, and hold every declared tensor. The first takes the first value of
+    every axis."""
     every = axes(model_type)
     made: list[Variant] = []
 
@@ -435,8 +494,28 @@ def variants(model_type: str) -> tuple[Variant, ...]:
 
     sizes = [len(axis.choices) for axis in every]
     full = [0, *(i for i, axis in enumerate(every) if axis.switch)]
-    cover(sizes, list(combinations(full, 2)), accepted, random.Random(model_type))
+    rng = random.Random(model_type)
+    cover(sizes, list(combinations(full, 2)), accepted, rng)
+    for slots in _declared_slots(model_type):
+        # Some weights only exist where more than two settings meet.
+        for row in (tuple(rng.randrange(size) for size in sizes) for _ in range(1000)):
+            if any(slots <= _slot_templates(variant.config) for variant in made):
+                break
+            if accepted(row) and not slots <= _slot_templates(made[-1].config):
+                made.pop()
     return tuple(made)
+
+
+def _declared_slots(model_type: str) -> list[set[str]]:
+    """The slots of each declared tensor."""
+    tables = (architecture(model_type).tensors, *architecture(model_type).alternatives)
+    stored = (made_of for table in tables for made_of in table.values())
+    parts = ((made_of,) if isinstance(made_of, str) else made_of.parts for made_of in stored)
+    return [{part.replace("{p}", "weight") for part in names} for names in parts]
+
+
+def _slot_templates(config: TransformerConfig) -> set[str]:
+    return {placed.slot.name for placed in placed_slots(config)}
 
 
 @cache

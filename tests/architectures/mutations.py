@@ -21,6 +21,7 @@ from mindport.layout import Fuse, Stored, Transpose
 from mindport.models import words
 from mindport.models.activations import ACTIVATIONS
 from mindport.models.initialise import is_norm
+from mindport.models.relative_positions import bucket
 from mindport.schema import TransformerConfig, slots_of
 from mindport.targets.native import is_carried
 
@@ -198,6 +199,7 @@ INERT = {
     "attention_output_dropout": "training only",
     "attention_dropout": "training only",
     "embedding_dropout": "training only",
+    "pooler_dropout": "training only",
     "classifier_dropout": "training only",
     "init_method_std": "training from scratch only",
     "output_layer_init_method_std": "training from scratch only",
@@ -222,7 +224,10 @@ INERT = {
 }
 """Fields that do not change what an evaluation computes -> why."""
 
-WORDS = {**words.WORDS, "activation_func": tuple(ACTIVATIONS), "head_activation": tuple(ACTIVATIONS)}
+NAMES = ("activation_func", "head_activation", "pooler_activation", "conv_act")
+"""Fields that name an activation."""
+
+WORDS = {**words.WORDS, **dict.fromkeys(NAMES, tuple(ACTIVATIONS))}
 """Fields that hold a word -> the words."""
 
 OPTIONAL = {f.name for f in fields(TransformerConfig) if f.default is None}
@@ -359,6 +364,16 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         lambda c: not c.multi_latent_attention,
         "latent attention makes keys and values for every head",
     ),
+    "pooler_activation": (lambda c: c.add_pooler, "only the pooler reads it"),
+    **dict.fromkeys(
+        ("max_relative_positions", "position_buckets", "share_att_key", "norm_rel_ebd"),
+        (lambda c: c.pos_att_type != "none", "only relative positions read it"),
+    ),
+    **dict.fromkeys(("conv_groups", "conv_act"), (lambda c: c.conv_kernel_size > 0, "only the convolution reads it")),
+    "mask_padding": (
+        lambda c: c.add_pooler or c.conv_kernel_size > 0 or c.head == "question_answering",
+        "only a convolution, a pooler and scores of all positions read what padding holds",
+    ),
     "ffn_hidden_size": (
         lambda c: not all(c.has_experts(layer) for layer in range(c.num_layers)),
         "only layers without experts read it",
@@ -453,23 +468,38 @@ def _same_frequencies(config: TransformerConfig, changed: TransformerConfig) -> 
     return bool(torch.equal(before, after)) and factor == other
 
 
+def _buckets(config: TransformerConfig) -> np.ndarray:
+    span = config.relative_span
+    distances = np.arange(1 - LENGTH, LENGTH)
+    return np.clip(bucket(distances, config.position_buckets, config.max_relative_positions), -span, span - 1)
+
+
 def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     """Why a mutation cannot change any output, or None where it must."""
     if mutation.config is None:
-        keys = all(slot.endswith(".attention.k.bias") for slot in mutation.weights)
-        if keys and config.position_embedding_type != "rope":
+        # Where positions ask content, the bias answers each of them in its own way.
+        keys: tuple[str, ...] = (".attention.pos_key.bias",)
+        if config.position_embedding_type != "rope" and "p2c" not in config.pos_att_type:
+            keys = (*keys, ".attention.k.bias", "relative_embedding.norm.bias")
+        if all(slot.endswith(keys) for slot in mutation.weights):
             return "a key bias without RoPE adds the same to all scores of a query, and softmax ignores that"
         if all(is_carried(slot) for slot in mutation.weights):
             return "carried along, not computed"
         if config.parallel_block != "none" and _output_biases(mutation):
             return "the output biases of attention and MLP are added together in a parallel block"
+        roles = {_place(slot)[1] for slot in mutation.weights}
+        if config.pos_att_type == "p2c" and roles == {"attention.q.bias", "attention.pos_query.bias"}:
+            layers = {_place(slot)[0] for slot in mutation.weights}
+            return "keys are multiplied with the sum of both biases" if len(layers) == 1 else None
         return None
     name = mutation.field
     if name == "rope_scaling" and _same_frequencies(config, mutation.config):
         return "RoPE settings that give the same frequencies for so few channels, or for sequences of this length"
     if name in READ_BY and not READ_BY[name][0](config):
         return f"{name}: {READ_BY[name][1]}"
-    if name in ("activation_func", "head_activation"):
+    if name == "max_relative_positions" and np.array_equal(*(_buckets(c) for c in (config, mutation.config))):
+        return "the distances within a test sequence fall into the same buckets"
+    if name in NAMES:
         before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
         return "two names of one activation" if before is after else None
     switch = isinstance(getattr(config, name, None), bool)

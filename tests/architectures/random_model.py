@@ -26,6 +26,7 @@ from mindport.targets.native import is_carried
 from mindport.verify.batches import Batch
 from mindport.verify.compare import Difference
 from mindport.verify.forward import forward_parity
+from mindport.verify.torch_model import arrays_of
 
 from .generator import LENGTH, Variant
 
@@ -273,8 +274,7 @@ def run_torch(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:
 
     with torch.no_grad():
         output = network(**{name: torch.from_numpy(array).long() for name, array in batch.inputs.items()})
-    found = {name: output.get(name) for name in ("logits", "last_hidden_state", "pooler_output")}
-    return {name: value.numpy() for name, value in found.items() if value is not None}
+    return arrays_of(output)
 
 
 def run_native(network: Any, batch: TypedBatch) -> Mapping[str, np.ndarray]:

@@ -147,7 +147,7 @@ def test_half_precision(model: Prepared, dtype: str, vectors: str, tmp_path: Pat
 
 def test_spellings(model: Prepared, tmp_path: Path) -> None:
     """Every declared spelling of the names gives the same weights, and is written again."""
-    for number, spelling in enumerate(spellings(architecture(model.variant.model_type))):
+    for number, spelling in enumerate(spellings(architecture(model.variant.model_type), read_config(model.source))):
         tensors = in_spelling(model, spelling)
         folder = tmp_path / str(number)
         source = changed_copy(model, folder / "source", tensors)
@@ -160,7 +160,7 @@ def test_spellings(model: Prepared, tmp_path: Path) -> None:
 def test_spellings_are_known_to_transformers(model: Prepared, tmp_path: Path) -> None:
     variant = model.variant
     wanted = load_reference(model.source, variant).state_dict()
-    for number, spelling in enumerate(spellings(architecture(variant.model_type))):
+    for number, spelling in enumerate(spellings(architecture(variant.model_type), read_config(model.source))):
         tensors = in_spelling(model, spelling)
         found = load_reference(changed_copy(model, tmp_path / str(number), tensors), variant).state_dict()
         assert found.keys() == wanted.keys()

@@ -124,7 +124,7 @@ INDIRECT: dict[str, set[str]] = {
     "s.verdict": VERDICTS,
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
-    "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "ASSUMED_CLASS"),
+    "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "REPEATS", "NAMES", "ASSUMED_CLASS"),
     "reason": tensor_reasons() | rule_reasons(),
     "row.layer": LAYERS,
     "row.origin": ORIGINS,

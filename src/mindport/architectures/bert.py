@@ -1,18 +1,12 @@
 """BERT: bidirectional, norms after each residual sum, three embeddings; the family of sentence encoders."""
 
-from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, padding_row, probability, size
+from mindport.architectures.bert_like import COMPUTED, CONSTANTS, SECOND_BIAS, TENSORS, TIED, UNUSED, masked_lm_head
+from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, probability, size
 from mindport.architectures.vocabulary import Architecture, Field, HFClass, Ignored, Only
 
 POOLER = {"{base}pooler.dense.{p}": "pooler of the bare model, not read by this class"}
 NEXT_SENTENCE = {"cls.seq_relationship.{p}": "next-sentence head, not read by this class"}
-SECOND_BIAS = {"cls.predictions.bias": "where nothing is tied, the decoder's own bias is read instead"}
-PRETRAINING = {
-    "cls.predictions.bias": "masked-LM head, not read by this class",
-    "cls.predictions.decoder.{p}": "masked-LM head, not read by this class",
-    "cls.predictions.transform.dense.{p}": "masked-LM head, not read by this class",
-    "cls.predictions.transform.LayerNorm.{p}": "masked-LM head, not read by this class",
-    **NEXT_SENTENCE,
-}
+PRETRAINING = {**masked_lm_head(), **NEXT_SENTENCE}
 
 ARCHITECTURE = Architecture(
     model_type="bert",
@@ -25,23 +19,8 @@ ARCHITECTURE = Architecture(
         ),
         "BertForTokenClassification": HFClass({"head": "token_classification"}, unused={**POOLER, **PRETRAINING}),
     },
-    constants={
-        "attention_mask_type": "bidirectional",
-        "normalization": "LayerNorm",
-        "norm_placement": "post",
-        "embedding_layernorm": True,
-        "final_layernorm": False,
-        "position_embedding_type": "learned_absolute",
-        "add_qkv_bias": True,
-        "add_attention_output_bias": True,
-        "add_mlp_bias": True,
-    },
-    computed={
-        "embedding_padding_idx": padding_row,
-        "kv_channels": head_width,
-        "num_query_groups": lambda hf: hf["num_attention_heads"],
-        "softmax_scale": lambda hf: head_width(hf) ** -0.5,
-    },
+    constants={**CONSTANTS, "position_embedding_type": "learned_absolute"},
+    computed={**COMPUTED, "softmax_scale": lambda hf: head_width(hf) ** -0.5},
     rules=(
         size("vocab_size", "vocab_size"),
         size("hidden_size", "hidden_size"),
@@ -80,28 +59,12 @@ ARCHITECTURE = Architecture(
     bases=("bert.", ""),
     spellings=((), ((".LayerNorm.weight", ".LayerNorm.gamma"), (".LayerNorm.bias", ".LayerNorm.beta"))),
     tensors={
-        "{base}embeddings.word_embeddings.weight": "embedding.word.weight",
-        "{base}embeddings.position_embeddings.weight": "embedding.position.weight",
-        "{base}embeddings.token_type_embeddings.weight": "embedding.token_type.weight",
-        "{base}embeddings.LayerNorm.{p}": "embedding.norm.{p}",
+        **TENSORS,
         "{base}encoder.layer.{L}.attention.self.query.{p}": "layer.{L}.attention.q.{p}",
         "{base}encoder.layer.{L}.attention.self.key.{p}": "layer.{L}.attention.k.{p}",
         "{base}encoder.layer.{L}.attention.self.value.{p}": "layer.{L}.attention.v.{p}",
-        "{base}encoder.layer.{L}.attention.output.dense.{p}": "layer.{L}.attention.o.{p}",
-        "{base}encoder.layer.{L}.attention.output.LayerNorm.{p}": "layer.{L}.attention_norm.{p}",
-        "{base}encoder.layer.{L}.intermediate.dense.{p}": "layer.{L}.mlp.up.{p}",
-        "{base}encoder.layer.{L}.output.dense.{p}": "layer.{L}.mlp.down.{p}",
-        "{base}encoder.layer.{L}.output.LayerNorm.{p}": "layer.{L}.mlp_norm.{p}",
         "{base}pooler.dense.{p}": "pooler.{p}",
-        "cls.predictions.transform.dense.{p}": "head.transform.{p}",
-        "cls.predictions.transform.LayerNorm.{p}": "head.norm.{p}",
-        "cls.predictions.decoder.weight": "head.output.weight",
-        "cls.predictions.bias": "head.output.bias",
-        "classifier.{p}": "head.classifier.{p}",
     },
-    unused={"{base}embeddings.position_ids": "0, 1, 2 ..., recomputed"},
-    tied={
-        "cls.predictions.decoder.weight": "embedding.word.weight",
-        "cls.predictions.decoder.bias": "head.output.bias",
-    },
+    unused=UNUSED,
+    tied=TIED,
 )

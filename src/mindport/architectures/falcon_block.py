@@ -69,6 +69,6 @@ ATTENTION_DROPOUT = Computed(
     float,
     _dropout,
     lambda config: config.attention_dropout or config.attention_output_dropout or 0.0,
-    TRAINING,
+    layer=TRAINING,
 )
 """One probability for two places: attention weights, with ALiBi only, and what attention gives, in sequence only."""

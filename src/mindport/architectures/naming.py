@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from mindport.architectures.vocabulary import Architecture, HFClass
+from mindport.architectures.registry import class_defaults
+from mindport.architectures.vocabulary import Architecture, HFClass, HFConfig, Naming
 from mindport.layout import Stored, TensorMap
 from mindport.schema import TransformerConfig, indices, slots_of
 
@@ -32,9 +33,17 @@ class Spelling:
         return name
 
 
-def spellings(architecture: Architecture) -> Iterator[Spelling]:
-    """Every declared spelling, the one transformers writes first."""
-    tables = range(1 + len(architecture.alternatives))
+def spellings(architecture: Architecture, hf: HFConfig | None = None) -> Iterator[Spelling]:
+    """Every declared spelling, the one transformers writes first.
+
+    Args:
+        hf: the config as the file has it; where it says which table of names its files follow, only that one.
+    """
+    tables: Iterable[int] = range(1 + len(architecture.alternatives))
+    for rule in architecture.rules:
+        if isinstance(rule, Naming) and hf is not None:
+            default = class_defaults(architecture.model_type)[rule.key]
+            tables = [rule.table[hf.get(rule.key, default)]]
     for table, replacements, base in product(tables, architecture.spellings, architecture.bases):
         yield Spelling(base, replacements, table)
 

@@ -98,12 +98,14 @@ class Computed:
     Args:
         decode_with: (value, config) -> canonical fields.
         encode_with: config -> value, its inverse.
+        derive: what null means, from the keys before it.
     """
 
     key: str
     kind: type | tuple[Any, ...]
     decode_with: Callable[[Any, HFConfig], dict[str, Any]]
     encode_with: Callable[[TransformerConfig], Any]
+    derive: Callable[[HFConfig], Any] | None = None
     layer: str = STRUCTURE
     aliases: tuple[str, ...] = ()
 
@@ -203,6 +205,31 @@ class Only:
 
     def encode(self, config: TransformerConfig) -> dict[str, Any]:
         return {self.key: self.value}
+
+
+@dataclass(frozen=True)
+class Naming:
+    """A switch that says how files name their tensors, and nothing about what the model computes.
+
+    Args:
+        table: value -> number of the architecture's table of tensors; 0 is `tensors`, the rest `alternatives`.
+    """
+
+    key: str
+    table: Mapping[bool, int]
+    layer: str = RECORD
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,)
+
+    def decode(self, hf: HFConfig) -> dict[str, Any]:
+        checked(self.key, hf[self.key], bool)
+        return {}
+
+    def encode(self, config: TransformerConfig) -> dict[str, Any]:
+        return {}
 
 
 @dataclass(frozen=True)

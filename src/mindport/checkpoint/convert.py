@@ -193,7 +193,7 @@ def export(folder: Path, model: Path, *, overwrite: bool = False, progress: Prog
             tr("{path} does not exist.", path=weights),
             tr("Convert the model with safetensors weights first."),
         )
-    spelling = config.spelling or next(spellings(described.declaration))
+    spelling = config.spelling or next(spellings(described.declaration, described.hf))
     copies = tied_copies(described.declaration, transformer, spelling)
     target = tensor_map(described.declaration, transformer, spelling)
     target.update({name: Stored((copies[name],)) for name in config.copies})

@@ -11,8 +11,8 @@ from mindport.config.hf import ModelConfig
 def spelling_of(model: ModelConfig, names: Container[str]) -> Spelling:
     """The first declared spelling under which all of the model's tensors are found, or else most."""
 
-    best, most = next(spellings(model.declaration)), 0
-    for spelling in spellings(model.declaration):
+    best, most = next(spellings(model.declaration, model.hf)), 0
+    for spelling in spellings(model.declaration, model.hf):
         tensors = tensor_map(model.declaration, model.transformer, spelling)
         found = sum(name in names for name in tensors)
         if found == len(tensors):

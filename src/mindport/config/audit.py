@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from mindport.architectures import Architecture, class_defaults
-from mindport.architectures.vocabulary import RECORD, Field, Ignored, Only, Repeats
+from mindport.architectures.vocabulary import RECORD, Computed, Field, Ignored, Naming, Only, Repeats
 from mindport.config.hf import ModelConfig, with_defaults
 
 MAPPED, DERIVED, IGNORED, UNHANDLED = "mapped", "derived", "ignored", "unhandled"
 
 ONLY_VALUE = "the only value the native model expresses"
 """Note on a key that was checked and maps to nothing."""
+
+REPEATS = "repeats what other keys say"
+"""Note on a key that was checked against others."""
+
+NAMES = "says how the file names its tensors"
+"""Note on a key that chooses among tables of names."""
 
 ASSUMED_CLASS = "the config names no class; this one is assumed"
 """Note on the class of a config that leaves it out."""
@@ -79,6 +85,10 @@ def _row(declaration: Architecture, key: str, value: Any, origin: str, values: M
         return Row(key, value, "", origin, UNHANDLED, {})
     if isinstance(rule, Ignored):
         return Row(key, value, rule.layer, origin, IGNORED, {}, rule.reason)
-    derived = value is None and isinstance(rule, Field) and rule.derive
-    note = ONLY_VALUE if isinstance(rule, Only | Repeats) else ""
+    derived = value is None and isinstance(rule, Field | Computed) and rule.derive
+    note = next((note for kind, note in _NOTES.items() if isinstance(rule, kind)), "")
     return Row(key, value, rule.layer, origin, DERIVED if derived else MAPPED, rule.decode(values), note)
+
+
+_NOTES = {Only: ONLY_VALUE, Repeats: REPEATS, Naming: NAMES}
+"""What to say of rules that decode to nothing."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from mindport.architectures import Architecture, HFClass, architecture, class_defaults
 from mindport.architectures.families import is_declared
-from mindport.architectures.vocabulary import Field, checked
+from mindport.architectures.vocabulary import Computed, Field, checked
 from mindport.config.composite import TextPart, text_part, with_text
 from mindport.config.json_file import read_json_object
 from mindport.config.unsupported import unsupported
@@ -216,7 +216,7 @@ def with_defaults(hf: Mapping[str, Any], declaration: Architecture) -> dict[str,
                 values[key] = hf[spelled[0]]
             elif key in defaults or isinstance(rule, Field):
                 values[key] = defaults.get(key)
-            if isinstance(rule, Field) and values.get(key) is None and rule.derive:
+            if isinstance(rule, Field | Computed) and values.get(key) is None and rule.derive:
                 values[key] = rule.derive(values)
             elif isinstance(rule, Field):
                 rule.decode(values)  # a wrong type is reported before another key derives from it

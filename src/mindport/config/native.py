@@ -92,10 +92,11 @@ def read_native_config(path: Path) -> NativeConfig:
         spelling, names = None, source.get("names")
         if names:
             spelling = Spelling(names["base"], tuple((old, new) for old, new in names["replacements"]), names["table"])
-            if spelling not in spellings(declaration):
+            if spelling not in spellings(declaration, model.hf):
                 raise ValueError(names)
         copies = tuple(source["tied_copies"])
-        if set(copies) - set(tied_copies(declaration, transformer, spelling or next(spellings(declaration)))):
+        usual = next(spellings(declaration, model.hf))
+        if set(copies) - set(tied_copies(declaration, transformer, spelling or usual)):
             raise ValueError(copies)
         return NativeConfig(model, spelling, copies)
     except (AttributeError, KeyError, TypeError, ValueError) as error:

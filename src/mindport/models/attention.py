@@ -41,7 +41,7 @@ class Attention(nn.Cell):
         self.sinks = sinks(config)
         self.attend = DotProductAttention(config, layer)
 
-    def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
+    def construct(self, x_BTH: Tensor, mask: Any, positions: Any) -> Tensor:
         B, T, _ = x_BTH.shape
         G, N, D = self.groups, self.heads, self.head_width
         q_BTND = self.q(x_BTH).reshape(B, T, N, D)
@@ -49,7 +49,8 @@ class Attention(nn.Cell):
         v_BTGD = self.v(x_BTH).reshape(B, T, G, D)
         if self.q_norm is not None and self.k_norm is not None:
             q_BTND, k_BTGD = self.q_norm(q_BTND), self.k_norm(k_BTGD)
-        if cos is not None:
+        if positions is not None:
+            cos, sin = positions
             q_BTND = rotate(q_BTND, cos, sin, self.interleaved)
             k_BTGD = rotate(k_BTGD, cos, sin, self.interleaved)
         return self.o(self.attend(q_BTND, k_BTGD, v_BTGD, mask, self.sinks))

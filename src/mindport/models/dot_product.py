@@ -8,6 +8,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import initializer
 
 from mindport.models.dtypes import cast, to_mindspore
+from mindport.models.masks import masked
 from mindport.schema import TransformerConfig
 
 
@@ -24,6 +25,7 @@ class DotProductAttention(nn.Cell):
         if config.scale_attention_by_inverse_layer_idx:
             self.scale = self.scale / (layer + 1)
         self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
+        self.mask_padding = config.mask_padding
         self.scores = ops.BatchMatMul(transpose_b=True)
         self.mix = ops.BatchMatMul()
         self.dropout = nn.Dropout(p=config.attention_dropout)
@@ -36,8 +38,7 @@ class DotProductAttention(nn.Cell):
         q_BGQD = (q_BTND * self.scale).transpose(0, 2, 1, 3).reshape(B, G, -1, D)
         k_BGSD, v_BGSE = k_BTGD.transpose(0, 2, 1, 3), v_BTGE.transpose(0, 2, 1, 3)
         scores_BNTS = cast(self.scores(q_BGQD, k_BGSD).reshape(B, N, T, T), self.softmax_dtype)
-        if mask is not None:
-            scores_BNTS = scores_BNTS + mask
+        scores_BNTS = masked(scores_BNTS, mask, replaced=self.mask_padding)
         weights_BNTS = self.dropout(cast(self.softmax(scores_BNTS, sinks_N), v_BTGE.dtype))
         mixed_BGQE = self.mix(weights_BNTS.reshape(B, G, -1, T), v_BGSE)
         return mixed_BGQE.reshape(B, N, T, -1).transpose(0, 2, 1, 3).reshape(B, T, -1)

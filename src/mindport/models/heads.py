@@ -126,6 +126,23 @@ def mean(hidden_BTH: Tensor, mask_BT: Any) -> Tensor:
     return (hidden_BTH * real_BT1).sum(1) / real_BT1.sum(1)
 
 
+class QuestionAnsweringHead(nn.Cell):
+    """Where an answer starts and where it ends, a score of each position for both: (B, T, H) -> (B, 2, T)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.span = Linear(
+            config.hidden_size,
+            2,
+            bias=True,
+            params_dtype=to_mindspore(config.params_dtype),
+            compute_dtype=to_mindspore(config.compute_dtype),
+        )
+
+    def construct(self, hidden_BTH: Tensor, pooled_BH: Any, mask_BT: Any, word_VE: Tensor) -> Tensor:
+        return self.span(hidden_BTH).swapaxes(1, 2)
+
+
 def head(config: TransformerConfig) -> nn.Cell | None:
     """The head the configuration names; None for the bare backbone.
 
@@ -141,10 +158,12 @@ def head(config: TransformerConfig) -> nn.Cell | None:
         return MaskedLMHead(config)
     if kind in ("sequence_classification", "token_classification"):
         return ClassificationHead(config)
+    if kind == "question_answering":
+        return QuestionAnsweringHead(config)
     raise MindportError(
         tr("The native model does not know the head '{name}'.", name=kind),
         tr(
             "Known heads: {known}.",
-            known="none, causal_lm, masked_lm, sequence_classification, token_classification",
+            known="none, causal_lm, masked_lm, sequence_classification, token_classification, question_answering",
         ),
     )

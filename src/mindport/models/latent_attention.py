@@ -52,13 +52,14 @@ class LatentAttention(nn.Cell):
         self.sinks = sinks(config)
         self.attend = DotProductAttention(config, layer)
 
-    def construct(self, x_BTH: Tensor, mask: Any, cos: Any, sin: Any) -> Tensor:
+    def construct(self, x_BTH: Tensor, mask: Any, positions: Any) -> Tensor:
         B, T, _ = x_BTH.shape
         N, P, R = self.heads, self.plain, self.turned
         q_BTND = self.queries(x_BTH).reshape(B, T, N, P + R)
         q_BTNP, q_BTNR = q_BTND[..., :P], q_BTND[..., P:]
         k_BT1R = self.k_rope(x_BTH).reshape(B, T, 1, R)
-        if cos is not None:
+        if positions is not None:
+            cos, sin = positions
             q_BTNR = rotate(q_BTNR, cos, sin, self.interleaved)
             k_BT1R = rotate(k_BT1R, cos, sin, self.interleaved)
         latent = self.kv_latent_norm(self.kv_down(x_BTH))

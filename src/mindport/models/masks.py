@@ -12,7 +12,14 @@ from mindspore import ops
 _MASKED_HALF, _MASKED = -3.0e4, -1.0e38
 
 
-def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any, window: int | None = None) -> Any:
+def additive_mask(
+    attention_mask_BS: Any,
+    length: int,
+    causal: bool,
+    dtype: Any,
+    window: int | None = None,
+    padded_queries_see: bool = True,
+) -> Any:
     """What is added to the attention scores (B, N, T, S).
 
     Args:
@@ -21,6 +28,7 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any,
         causal: whether a position sees only itself and earlier ones.
         dtype: of the softmax.
         window: a position sees those at a distance less than this; None = all of them.
+        padded_queries_see: whether padding sees real tokens; else it sees nothing, and weighs all keys alike.
 
     Returns:
         (B or 1, 1, T or 1, S) of 0 and a large negative value, or None where everything is visible.
@@ -39,7 +47,21 @@ def additive_mask(attention_mask_BS: Any, length: int, causal: bool, dtype: Any,
     if attention_mask_BS is not None:
         real_B11S = (attention_mask_BS != 0).expand_dims(1).expand_dims(1)
         visible = real_B11S if visible is None else ops.logical_and(visible, real_B11S)
+        if not padded_queries_see:
+            visible = ops.logical_and(visible, real_B11S.swapaxes(2, 3))
     if visible is None:
         return None
     masked = _MASKED_HALF if dtype == ms.float16 else _MASKED
     return ops.cast(ops.logical_not(visible), dtype) * masked
+
+
+def masked(scores_BNTS: Any, mask: Any, *, replaced: bool) -> Any:
+    """Attention scores under a mask of `additive_mask`, or as they are without one.
+
+    Args:
+        replaced: masked scores make way for the mask, and get no gradient. It is the same for a row that sees
+            anything; in one that sees nothing the weights are alike, and would otherwise pass gradients back.
+    """
+    if mask is None:
+        return scores_BNTS
+    return ops.where(mask < 0, mask, scores_BNTS) if replaced else scores_BNTS + mask

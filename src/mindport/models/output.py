@@ -12,7 +12,8 @@ class ModelOutput(NamedTuple):
     """
 
     logits: Any
-    """(B, T, V) of a language model, (B, C) or (B, T, C) of a classifier; None without a head."""
+    """(B, T, V) of a language model, (B, C) or (B, T, C) of a classifier, (B, 2, T) of start and end in question
+    answering; None without a head."""
     last_hidden_state: Any
     """(B, T, H) after the final norm."""
     pooler_output: Any

@@ -7,16 +7,18 @@ from typing import Any
 
 from mindspore import Tensor, nn, ops
 
-from mindport.models.activations import tanh
+from mindport.models.activations import activation
 from mindport.models.alibi import Alibi
 from mindport.models.block import Block
-from mindport.models.dtypes import to_mindspore
+from mindport.models.convolution import Convolution
+from mindport.models.dtypes import cast, to_mindspore
 from mindport.models.embedding import InputEmbedding
 from mindport.models.heads import head
 from mindport.models.linear import Linear
 from mindport.models.masks import additive_mask
 from mindport.models.norms import norm
 from mindport.models.output import ModelOutput
+from mindport.models.relative_positions import RelativeEmbedding
 from mindport.models.rope import RotaryTable
 from mindport.schema import TransformerConfig
 
@@ -40,6 +42,8 @@ class Transformer(nn.Cell):
             else None
         )
         self.alibi = Alibi(config) if config.position_embedding_type == "alibi" else None
+        self.relative_embedding = RelativeEmbedding(config) if config.pos_att_type != "none" else None
+        self.convolution = Convolution(config) if config.conv_kernel_size > 0 else None
         self.layer = nn.CellList([Block(config, index) for index in range(config.num_stored_layers)])
         self.order = tuple(config.layer_weights or range(config.num_layers))
         self.final_norm = norm(config) if config.final_layernorm else None
@@ -54,7 +58,10 @@ class Transformer(nn.Cell):
             if config.add_pooler
             else None
         )
+        self.pooler_dropout = nn.Dropout(p=config.pooler_dropout)
+        self.pooler_activation = activation(config.pooler_activation)
         self.head = head(config)
+        self.mask_padding = config.mask_padding
         self.window = config.window_size
         self.causal = config.attention_mask_type == "causal"
         self.softmax_dtype = to_mindspore(config.softmax_compute_dtype)
@@ -83,7 +90,13 @@ class Transformer(nn.Cell):
         if position_ids_BT is None:
             position_ids_BT = ops.arange(length).expand_dims(0)
         x_BTH = self.embedding(input_ids_BT, position_ids_BT, token_type_ids_BT)
-        full = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype)
+        real_BT1 = None
+        if self.mask_padding and attention_mask_BT is not None:
+            real_BT1 = cast(attention_mask_BT != 0, x_BTH.dtype).expand_dims(-1)
+            x_BTH = x_BTH * real_BT1
+        full = additive_mask(
+            attention_mask_BT, length, self.causal, self.softmax_dtype, padded_queries_see=not self.mask_padding
+        )
         windowed = full
         if self.window is not None:
             windowed = additive_mask(attention_mask_BT, length, self.causal, self.softmax_dtype, self.window)
@@ -91,20 +104,25 @@ class Transformer(nn.Cell):
             bias = self.alibi(attention_mask_BT, length)
             full = bias if full is None else full + bias
             windowed = bias if windowed is None else windowed + bias
-        cos, sin = None, None
+        positions = None
         if self.rotary is not None:
-            cos, sin = self.rotary(position_ids_BT)
-        sliding_cos, sliding_sin = cos, sin
+            positions = self.rotary(position_ids_BT)
+        if self.relative_embedding is not None:
+            positions = self.relative_embedding(length)
+        sliding_positions = positions
         if self.sliding_rotary is not None:
-            sliding_cos, sliding_sin = self.sliding_rotary(position_ids_BT)
+            sliding_positions = self.sliding_rotary(position_ids_BT)
 
+        embedded_BTH = x_BTH
         hidden_states: tuple[Tensor, ...] = (x_BTH,)
-        for index in self.order:
+        for depth, index in enumerate(self.order):
             block = self.layer[index]
             if block.windowed:
-                x_BTH = block(x_BTH, windowed, sliding_cos, sliding_sin)
+                x_BTH = block(x_BTH, windowed, sliding_positions)
             else:
-                x_BTH = block(x_BTH, full, cos, sin)
+                x_BTH = block(x_BTH, full, positions)
+            if depth == 0 and self.convolution is not None:
+                x_BTH = self.convolution(embedded_BTH, x_BTH, real_BT1)
             if self.keep_hidden_states:
                 hidden_states = (*hidden_states, x_BTH)
         if self.final_norm is not None:
@@ -112,7 +130,7 @@ class Transformer(nn.Cell):
 
         pooled_BH = None
         if self.pooler is not None:
-            pooled_BH = tanh(self.pooler(x_BTH[:, 0]))
+            pooled_BH = self.pooler_activation(self.pooler(self.pooler_dropout(x_BTH[:, 0])))
         logits = None
         if self.head is not None:
             logits = self.head(x_BTH, pooled_BH, attention_mask_BT, self.embedding.word.weight)

@@ -15,6 +15,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "qk_layernorm": ("none", "head", "each_head"),
     "softmax_type": ("vanilla", "learnable"),
     "classifier_pooling": ("pooler", "cls", "mean"),
+    "pos_att_type": ("none", "c2p", "p2c", "c2p|p2c"),
+    "norm_rel_ebd": ("none", "layer_norm"),
     "moe_router_score_function": ("softmax", "sigmoid"),
 }
 

@@ -129,6 +129,8 @@ _Q_LATENT: Condition = lambda c: c.q_lora_rank is not None  # noqa: E731
 _Q_BIAS: Condition = lambda c: c.add_qkv_bias and not c.multi_latent_attention  # noqa: E731
 _MLP_BIAS: Condition = lambda c: c.add_mlp_bias  # noqa: E731
 _MOE: Condition = lambda c: c.num_moe_experts > 0  # noqa: E731
+_RELATIVE: Condition = lambda c: c.pos_att_type != "none"  # noqa: E731
+_CONVOLUTION: Condition = lambda c: c.conv_kernel_size > 0  # noqa: E731
 
 _MODEL: tuple[Slot, ...] = (
     Slot("embedding.word.weight", "vocab_size, embedding_width", _always),
@@ -145,10 +147,27 @@ _MODEL: tuple[Slot, ...] = (
         lambda c: c.embedding_size is not None,
         lambda c: c.add_embedding_projection_bias,
     ),
+    Slot("relative_embedding.weight", "2*relative_span, hidden_size", _RELATIVE),
+    *_norm("relative_embedding.norm", lambda c: _RELATIVE(c) and c.norm_rel_ebd == "layer_norm"),
+    Slot("convolution.weight", "hidden_size, conv_group_width, conv_kernel_size", _CONVOLUTION),
+    Slot("convolution.bias", "hidden_size", _CONVOLUTION),
+    *_norm("convolution.norm", _CONVOLUTION),
     *_norm("layer.{L}.attention_norm", layers=_attention_norm),
     *_linear("layer.{L}.attention.q", f"{_QUERY}, hidden_size", lambda c: c.q_lora_rank is None, _Q_BIAS),
     *_linear("layer.{L}.attention.k", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
     *_linear("layer.{L}.attention.v", f"{_KEY}, hidden_size", _PLAIN, _QKV_BIAS),
+    *_linear(
+        "layer.{L}.attention.pos_key",
+        f"{_KEY}, hidden_size",
+        lambda c: "c2p" in c.pos_att_type and not c.share_att_key,
+        _QKV_BIAS,
+    ),
+    *_linear(
+        "layer.{L}.attention.pos_query",
+        f"{_QUERY}, hidden_size",
+        lambda c: "p2c" in c.pos_att_type and not c.share_att_key,
+        _QKV_BIAS,
+    ),
     *_linear("layer.{L}.attention.q_down", "q_lora_rank, hidden_size", _Q_LATENT, _QKV_BIAS),
     *_norm("layer.{L}.attention.q_latent_norm", _Q_LATENT, "q_lora_rank"),
     Slot("layer.{L}.attention.q_up.weight", f"{_QUERY}, q_lora_rank", _Q_LATENT),
@@ -190,6 +209,7 @@ _MODEL: tuple[Slot, ...] = (
     ),
     Slot("head.output.bias", "vocab_size", lambda c: c.head == "masked_lm" and c.add_masked_lm_bias),
     *_linear("head.classifier", "num_labels, hidden_size", _CLASSIFIER, _always),
+    *_linear("head.span", "2, hidden_size", _head("question_answering"), _always),
 )
 
 

@@ -144,6 +144,35 @@ class TransformerConfig:
         "'vanilla', or 'learnable': one learned logit per head takes part and is dropped", "vanilla", mcore=""
     )
 
+    # --- disentangled attention (DeBERTa) --------------------------------------------------------------------
+    pos_att_type: str = _doc(
+        "what relative positions add to the scores: 'none', 'c2p' (content asks position), 'p2c' (position asks "
+        "content), or 'c2p|p2c'",
+        "none",
+        mcore="",
+    )
+    max_relative_positions: int = _doc(
+        "distance, in tokens, from which on relative positions are all alike; 0 = there are none", 0, mcore=""
+    )
+    position_buckets: int | None = _doc(
+        "buckets of distances in one direction: one for each small distance, logarithmic from half of them on; "
+        "None = a bucket for every distance",
+        None,
+        mcore="",
+    )
+    share_att_key: bool = _doc(
+        "relative positions go through the projections of queries and keys; else through their own", False, mcore=""
+    )
+    norm_rel_ebd: str = _doc("norm of the table of relative positions: 'none' or 'layer_norm'", "none", mcore="")
+    mask_padding: bool = _doc("embeddings of padding are 0, and a padded query weighs all keys alike", False, mcore="")
+    conv_kernel_size: int = _doc(
+        "width, in tokens, of a convolution over the embeddings, added to the first block's output; odd; 0 = none",
+        0,
+        mcore="",
+    )
+    conv_groups: int = _doc("groups of channels of the convolution that do not mix", 1, mcore="")
+    conv_act: str = _doc("activation after the convolution, by its Hugging Face name", "tanh", mcore="")
+
     # --- latent attention ----------------------------------------------------------------------------------
     multi_latent_attention: bool = _doc(
         "keys and values are made from a compressed latent (DeepSeek's MLA)", False, mcore="multi_latent_attention"
@@ -251,7 +280,9 @@ class TransformerConfig:
 
     # --- head ----------------------------------------------------------------------------------------------
     head: str = _doc(
-        "'none', 'causal_lm', 'masked_lm', 'sequence_classification' or 'token_classification'", "none", mcore=""
+        "'none', 'causal_lm', 'masked_lm', 'sequence_classification', 'token_classification' or 'question_answering'",
+        "none",
+        mcore="",
     )
     tie_word_embeddings: bool = _doc(
         "the LM head multiplies by the word embedding itself",
@@ -259,7 +290,8 @@ class TransformerConfig:
         mcore="tie_word_embeddings untie_embeddings_and_output_weights",
         legacy="tie_word_embeddings",
     )
-    add_pooler: bool = _doc("dense + tanh on the first position (BERT)", False, mcore="")
+    add_pooler: bool = _doc("dense and activation on the first position (BERT)", False, mcore="")
+    pooler_activation: str = _doc("activation inside the pooler, by its Hugging Face name", "tanh", mcore="")
     num_labels: int = _doc("outputs of a classification head", 2, mcore="")
     classifier_pooling: str = _doc(
         "what a sequence classifier reads: the 'pooler', the state of the first position ('cls'), or the "
@@ -276,7 +308,10 @@ class TransformerConfig:
 
     # --- regularisation and initialisation -----------------------------------------------------------------
     hidden_dropout: float = _doc(
-        "dropout probability after attention and MLP", 0.0, mcore="hidden_dropout", effect=TRAINING
+        "dropout probability after attention and MLP, after a convolution, and on relative positions",
+        0.0,
+        mcore="hidden_dropout",
+        effect=TRAINING,
     )
     attention_output_dropout: float | None = _doc(
         "dropout probability after attention; None = hidden_dropout, and in a parallel block one dropout on "
@@ -297,6 +332,7 @@ class TransformerConfig:
     embedding_dropout: float = _doc(
         "dropout probability after the embeddings", 0.0, mcore="hidden_dropout", effect=TRAINING
     )
+    pooler_dropout: float = _doc("dropout probability on what the pooler reads", 0.0, mcore="", effect=TRAINING)
     classifier_dropout: float = _doc("dropout probability before a classification head", 0.0, mcore="", effect=TRAINING)
     init_method_std: float = _doc(
         "standard deviation of initial weights (initializer_range)",
@@ -391,6 +427,16 @@ class TransformerConfig:
         if self.multi_latent_attention:
             return self.qk_pos_emb_head_dim
         return int(self.kv_channels * self.rotary_percent)
+
+    @property
+    def relative_span(self) -> int:
+        """Buckets of distances in one direction; relative positions have a row for each in both."""
+        return self.max_relative_positions if self.position_buckets is None else self.position_buckets
+
+    @property
+    def conv_group_width(self) -> int:
+        """Channels of the embeddings that one output of the convolution reads."""
+        return self.hidden_size // self.conv_groups
 
     def has_experts(self, layer: int) -> bool:
         """Whether a layer's MLP is made of experts."""

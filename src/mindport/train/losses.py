@@ -25,7 +25,7 @@ def cross_entropy(logits_NV: Tensor, labels_N: Tensor) -> Tensor:
 
 
 def masked_lm_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
-    """Cross-entropy where there is a label; also a classifier's loss, (B, C) with (B,)."""
+    """Cross-entropy where there is a label; also of a classifier, (B, C) with (B,), or spans, (B, 2, T) with (B, 2)."""
     return cross_entropy(logits_BTV.reshape(-1, logits_BTV.shape[-1]), labels_BT.reshape(-1))
 
 

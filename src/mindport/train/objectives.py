@@ -27,7 +27,8 @@ class CausalLMObjective(nn.Cell):
 class MaskedLMObjective(nn.Cell):
     """(input ids, attention mask or None, labels), each (B, T) -> mean loss where there is a label.
 
-    It serves classifiers too; labels are (B,) where the head classifies whole sequences.
+    It serves classifiers too; labels are (B,) where the head classifies whole sequences. In question answering they
+    are the positions of start and end, (B, 2).
     """
 
     def __init__(self, network: Transformer) -> None:

@@ -19,7 +19,7 @@ PAIRS, SENTENCE = 8, 24
 
 
 def objective_of(config: TransformerConfig) -> str:
-    """What a model is trained on: causal_lm, contrastive (without a head) or labelled (masked LM and classifiers)."""
+    """What a model is trained on: causal_lm, contrastive (without a head) or labelled (all other heads)."""
     return {"causal_lm": "causal_lm", "none": "contrastive"}.get(config.head, "labelled")
 
 
@@ -28,8 +28,8 @@ def training_batches(config: TransformerConfig, tokenizer: Any | None, steps: in
 
     Returns:
         causal_lm and labelled: (ids, mask, labels), (2, 32) each, the second row padded; labels (2,) for sequence
-        classification. contrastive: (anchor ids, anchor mask, positive ids, positive mask), (8, 24) each; a positive
-        overlaps its anchor.
+        classification, (2, 2) for question answering. contrastive: (anchor ids, anchor mask, positive ids, positive
+        mask), (8, 24) each; a positive overlaps its anchor.
     """
     rng = np.random.default_rng(seed)
     stream = _stream(config, tokenizer, rng)
@@ -61,6 +61,8 @@ def _labelled(
     mask[1, length - length // 4 :] = 0
     if config.head == "sequence_classification":
         return ids, mask, rng.integers(0, config.num_labels, ROWS, dtype=np.int32)
+    if config.head == "question_answering":
+        return ids, mask, rng.integers(0, length - length // 4, (ROWS, 2), dtype=np.int32)
     if config.head == "token_classification":
         labels = rng.integers(0, config.num_labels, ids.shape, dtype=np.int32)
     elif config.head == "masked_lm":

@@ -21,6 +21,7 @@ _AUTO_CLASS = {
     "masked_lm": "AutoModelForMaskedLM",
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
+    "question_answering": "AutoModelForQuestionAnswering",
 }
 
 
@@ -77,12 +78,25 @@ def load_torch_model(model: Path, config: TransformerConfig, attention: str = "e
 
 
 def torch_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
-    """Outputs of one forward pass by name: logits, or last_hidden_state and pooler_output."""
+    """Outputs of one forward pass by name, as `arrays_of` gives them."""
     import torch
 
     with torch.no_grad():
         mask = torch.from_numpy(batch.attention_mask).long()
         output = network(input_ids=torch.from_numpy(batch.input_ids).long(), attention_mask=mask)
-    names = ("logits", "last_hidden_state", "pooler_output")
-    found = {name: output.get(name) for name in names}
+    return arrays_of(output)
+
+
+def arrays_of(output: Any) -> dict[str, np.ndarray]:
+    """What a transformers model returned: logits, or last_hidden_state and pooler_output."""
+    found = {"logits": logits_of(output), **{name: output.get(name) for name in ("last_hidden_state", "pooler_output")}}
     return {name: value.numpy() for name, value in found.items() if value is not None}
+
+
+def logits_of(output: Any) -> Any:
+    """The logits of a transformers model's output; start and end of an answer as one, (B, 2, T)."""
+    import torch
+
+    if "start_logits" in output:
+        return torch.stack((output.start_logits, output.end_logits), 1)
+    return output.get("logits")

@@ -7,6 +7,7 @@ from typing import Any
 
 from mindport.verify.alignment import Settings
 from mindport.verify.objectives import IGNORED, Arrays
+from mindport.verify.torch_model import logits_of
 
 
 def train_torch(
@@ -48,7 +49,7 @@ def _causal_lm(network: Any, ids: Any, mask: Any, labels: Any) -> Any:
 def _labelled(network: Any, ids: Any, mask: Any, labels: Any) -> Any:
     from torch.nn.functional import cross_entropy
 
-    logits = network(input_ids=ids, attention_mask=mask).logits
+    logits = logits_of(network(input_ids=ids, attention_mask=mask))
     return cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), ignore_index=IGNORED)
 
 
