@@ -502,7 +502,7 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     if name in NAMES:
         before, after = (ACTIVATIONS[getattr(c, name)] for c in (config, mutation.config))
         return "two names of one activation" if before is after else None
-    switch = isinstance(getattr(config, name, None), bool)
-    if switch and mutation.weights and all(s.endswith((".bias", ".score_correction")) for s in mutation.weights):
+    added = name.startswith("add_") or name == "moe_router_enable_expert_bias"
+    if added and mutation.weights and all(slot.endswith((".bias", ".score_correction")) for slot in mutation.weights):
         return "a bias that a file lacks is zero here, and adds nothing (a conversion refuses the file)"
     return None

@@ -116,7 +116,9 @@ _GENERATION = (
 )
 _RECORDS = "_name_or_path architectures model_type transformers_version finetuning_task _commit_hash _from_model_config"
 _ATTENTION = "attn_implementation _attn_implementation _attn_implementation_autoset"
-_CALLING = "use_cache output_attentions output_hidden_states output_past return_dict torchscript use_bfloat16"
+_CALLING = (
+    "use_cache output_attentions output_hidden_states output_past return_dict torchscript use_bfloat16 tf_legacy_loss"
+)
 
 DECODER: tuple[Rule, ...] = (
     Only("is_causal", True, "a decoder as an encoder is not supported"),

@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     probability("attention_dropout", "attention_dropout"),
     Field("initializer_range", "init_method_std", float, minimum=0),
     *DECODER,
+    Ignored(("is_decoder",), "the model's class is always a decoder"),
     Ignored(("draft_vocab_size",), "belongs to EAGLE's draft head, which the model's class does not have"),
     *COMMON,
 )
