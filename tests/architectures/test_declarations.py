@@ -251,3 +251,11 @@ def test_no_architecture_is_named() -> None:
         text = path.read_text(encoding="utf-8")
         for model_type in model_types():
             assert f'"{model_type}"' not in text, f"{path.name} names {model_type}"
+
+
+@each_architecture
+def test_declarations_are_short(model_type: str) -> None:
+    """What needs more than this needs a word in the vocabulary."""
+    module = sys.modules[type(architecture(model_type)).__module__.rsplit(".", 1)[0]]
+    path = Path(str(module.__file__)).parent / f"{model_type.replace('-', '_')}.py"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 110

@@ -35,6 +35,10 @@ PAIRS = {
     "README": (ROOT / "README.md", ROOT / "README_CN.md"),
     "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
     "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
+    "architecture": (
+        ROOT / "docs/extending/architecture.md",
+        ROOT / "docs/extending/architecture_CN.md",
+    ),
     "own_architecture": (
         ROOT / "docs/extending/own_architecture.md",
         ROOT / "docs/extending/own_architecture_CN.md",
