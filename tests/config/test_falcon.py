@@ -109,14 +109,14 @@ def test_a_key_that_the_class_does_not_read_is_not_lost(key: str) -> None:
     """Alone, it would leave the class default in force."""
     wanted = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_head_kv": "num_kv_heads"}[key]
     hf = {k: v for k, v in {**FALCON, **NEW}.items() if k != wanted}
-    with pytest.raises(MindportError, match=f"{key}, {wanted} are the same setting and disagree"):
+    with pytest.raises(MindportError, match=key):
         from_hf({**hf, key: 2})
     assert from_hf({**hf, key: 2, wanted: 2}).transformer == from_hf({**hf, wanted: 2}).transformer
 
 
 @pytest.mark.parametrize(("key", "value", "wanted"), [("hidden_act", "relu", "gelu"), ("layer_norm_eps", 1e-6, 1e-5)])
 def test_common_names_of_falcons_keys_may_not_contradict_them(key: str, value: Any, wanted: Any) -> None:
-    assert "disagree" in refusal(**{key: value})
+    assert key in refusal(**{key: value})
     assert canonical(**{key: wanted}) == canonical()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import mindspore as ms
 import ml_dtypes
 import numpy as np
 from mindspore import Tensor, nn, ops
@@ -54,6 +55,6 @@ class Alibi(nn.Cell):
         table_SN = cast(_table(self.heads, self.scale, length), self.dtype)
         if attention_mask_BS is None:
             return table_SN.transpose(1, 0).reshape(1, self.heads, 1, length)
-        real_BS = ops.cast(attention_mask_BS != 0, attention_mask_BS.dtype)
+        real_BS = ops.cast(attention_mask_BS != 0, ms.int32)
         position_BS = (ops.cumsum(real_BS, 1) - 1) * real_BS
         return ops.gather(table_SN, position_BS, 0).transpose(0, 2, 1).expand_dims(2)
