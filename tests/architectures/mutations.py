@@ -318,8 +318,12 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         lambda c: c.position_embedding_type == "learned_absolute" or _scaling(c) == "dynamic",
         "only a table of positions and dynamic RoPE scaling read it",
     ),
+    "rotary_percent": (
+        lambda c: c.position_embedding_type == "rope" and not c.multi_latent_attention,
+        "only RoPE reads it, and latent attention has a width of its own for it",
+    ),
     **dict.fromkeys(
-        ("rotary_base", "rope_scaling", "rotary_percent", "rotary_interleaved"),
+        ("rotary_base", "rope_scaling", "rotary_interleaved"),
         (lambda c: c.position_embedding_type == "rope", "only RoPE reads it"),
     ),
     "num_query_groups": (
