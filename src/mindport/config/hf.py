@@ -123,7 +123,7 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
     if class_of(result, model.declaration) != model.hf_class:
         result["architectures"] = [model.hf_class]
     # A part that the weights lack is off, whatever the config says, which it may go on saying.
-    off = {name: 0 for name in model.declared_class.optional if not getattr(model.transformer, name)}
+    off: dict[str, Any] = {name: 0 for name in model.declared_class.optional if not getattr(model.transformer, name)}
     said = replace(model.transformer, **{name: getattr(from_hf(result).transformer, name) for name in off})
     for rule in model.declaration.rules:
         encoded = rule.encode(said)

@@ -79,7 +79,7 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
             ),
             tr("Convert the model again."),
         )
-    return LoadedModel(network, config, *total, tuple(sorted(seen)), bool(seen - {"float32"}), len(carried))
+    return LoadedModel(network, config, total[0], total[1], tuple(sorted(seen)), bool(seen - {"float32"}), len(carried))
 
 
 def _tensors(folder: Path) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
