@@ -15,7 +15,7 @@ from mindport.targets import NATIVE
 from mindport.targets.native import computed_parameters, is_carried
 from mindport.verify.ladder import Ladder
 
-from .random_model import Prepared, read_tensors, write_tensors
+from .random_model import Prepared, load_reference, read_tensors, write_tensors
 
 
 def test_what_is_carried_is_counted(model: Prepared) -> None:
@@ -47,3 +47,19 @@ def test_what_is_carried_is_checked(model: Prepared, tmp_path: Path) -> None:
         write_tensors(folder, wrong)
         with pytest.raises(MindportError, match=first):
             load_folder(folder)
+
+
+def test_transformers_finds_what_is_carried(model: Prepared) -> None:
+    """It predicts several tokens while generating only, and then takes every weight of the modules from our names."""
+    config = model.variant.config
+    if not config.mtp_num_layers or config.head == "none":
+        return
+    from transformers.modeling_layers import MtpModel
+
+    network = load_reference(model.source, model.variant)
+    modules = range(config.num_layers, config.num_layers + config.mtp_num_layers)
+    # It knows them by the number of layers of the published models.
+    network._keys_to_ignore_on_load_unexpected = [rf"layers\.{module}\." for module in modules]
+    weights = MtpModel.from_pretrained(network).state_dict()  # an error where one is missing
+    held = {array.tobytes() for array in model.tensors.values()}
+    assert all(weights[name].numpy().tobytes() in held for name in weights if ".experts." not in name)
