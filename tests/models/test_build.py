@@ -80,7 +80,7 @@ def test_parameters_are_the_slots(config: TransformerConfig) -> None:
         {"position_embedding_type": "sinusoidal"},
         {"attention_mask_type": "prefix"},
         {"head": "sequence_classification"},
-        {"head": "question_answering"},
+        {"head": "multiple_choice"},
         {"classifier_pooling": "max"},
         {"layer_types": ["full_attention"]},
         {"layer_weights": [0, 1, 1]},

@@ -118,7 +118,7 @@ class Convolution:
         groups = checked("conv_groups", hf.get("conv_groups", 1), int, 1)
         act = checked("conv_act", hf.get("conv_act", "tanh"), ACTIVATION_NAMES)
         if width <= 0:
-            return {"conv_kernel_size": 0}
+            return {"conv_kernel_size": 0, "conv_groups": 1, "conv_act": "tanh"}
         _require(width % 2 == 1, f"conv_kernel_size = {width}", "conv_kernel_size % 2 = 1")
         _require(hf["hidden_size"] % groups == 0, f"conv_groups = {groups}", f"hidden_size % {groups} = 0")
         return {"conv_kernel_size": width, "conv_groups": groups, "conv_act": act}

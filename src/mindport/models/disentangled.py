@@ -52,20 +52,19 @@ class DisentangledAttention(nn.Cell):
 
     def construct(self, x_BTH: Tensor, mask: Any, positions: Any) -> Tensor:
         B, T, _ = x_BTH.shape
-        table_PH, rows_TS = positions
+        table_PH, rows_2R = positions
         q_BNTD = self.by_head(self.q(x_BTH)) * self.scale
         k_BNSD, v_BNSD = self.by_head(self.k(x_BTH)), self.by_head(self.v(x_BTH))
         scores_BNTS = self.scores(q_BNTD, k_BNSD)
-        table_1PH = self.position_dropout(table_PH).expand_dims(0)
-        rows_BNTS = ops.broadcast_to(rows_TS, (B, self.heads, T, T))
+        table_PH = self.position_dropout(table_PH)
         if self.c2p:
-            pos_key = self.k(table_1PH) if self.pos_key is None else self.pos_key(table_1PH)
-            scores_BNTS = scores_BNTS + self.at(q_BNTD, self.by_head(pos_key), rows_BNTS)
+            pos_key_PW = self.k(table_PH) if self.pos_key is None else self.pos_key(table_PH)
+            scores_BNTS = scores_BNTS + self.with_positions(q_BNTD, pos_key_PW, rows_2R[0])
         if self.p2c:
-            pos_query = self.q(table_1PH) if self.pos_query is None else self.pos_query(table_1PH)
-            # Made for each key over all rows, and picked by key and query: the scores come out turned.
-            asked_BNST = self.at(k_BNSD, self.by_head(pos_query) * self.scale, rows_BNTS.swapaxes(2, 3))
-            scores_BNTS = scores_BNTS + asked_BNST.swapaxes(2, 3)
+            pos_query_PW = self.q(table_PH) if self.pos_query is None else self.pos_query(table_PH)
+            # Seen from the key: its distances to queries rise, and the scores come out turned.
+            scores_BNST = self.with_positions(k_BNSD, pos_query_PW * self.scale, rows_2R[1])
+            scores_BNTS = scores_BNTS + scores_BNST.swapaxes(2, 3)
         scores_BNTS = masked(cast(scores_BNTS, self.softmax_dtype), mask, replaced=self.mask_padding)
         weights_BNTS = self.dropout(cast(ops.softmax(scores_BNTS, -1), v_BNSD.dtype))
         return self.o(self.mix(weights_BNTS, v_BNSD).transpose(0, 2, 1, 3).reshape(B, T, -1))
@@ -75,14 +74,25 @@ class DisentangledAttention(nn.Cell):
         B, T, _ = x_BTW.shape
         return x_BTW.reshape(B, T, self.heads, self.head_width).transpose(0, 2, 1, 3)
 
-    def at(self, content_BNTD: Tensor, position_1NPD: Tensor, rows_BNTS: Tensor) -> Tensor:
-        """Products of contents with the positions at `rows_BNTS`: (B, N, T, S)."""
+    def with_positions(self, content_BNTD: Tensor, position_PW: Tensor, rows_R: Tensor) -> Tensor:
+        """Products of contents with the positions of their distances: (B, N, T, S)."""
         B, N, T, D = content_BNTD.shape
-        # All products of one head as one matrix: positions are the same for every sequence of the batch.
-        content_NRD = content_BNTD.transpose(1, 0, 2, 3).reshape(N, B * T, D)
-        products_NRP = self.scores(content_NRD, position_1NPD[0])
-        products_BNTP = products_NRP.reshape(N, B, T, -1).transpose(1, 0, 2, 3)
-        return ops.gather_elements(products_BNTP, 3, rows_BNTS)
+        # All products of one head are one: positions are the same for every sequence of the batch.
+        content_NQD = content_BNTD.transpose(1, 0, 2, 3).reshape(N, B * T, D)
+        position_NRD = self.by_head(ops.gather(position_PW, rows_R, 0).expand_dims(0))[0]
+        products_NQR = self.scores(content_NQD, position_NRD)
+        return shear(products_NQR.reshape(N, B, T, -1)).swapaxes(0, 1)
+
+
+def shear(x: Tensor) -> Tensor:
+    """(N, B, T, 2T - 1) -> (N, B, T, T): row t from column T - 1 - t on, in one slice for all rows.
+
+    In rows of 2T elements, one step to the next row and one back is 2T - 1 elements on: that many make a row of those
+    that belong together.
+    """
+    N, B, T, R = x.shape
+    flat = ops.concat((x, ops.zeros((N, B, T, 1), x.dtype)), 3).reshape(N, B, -1)
+    return flat[:, :, T - 1 : T - 1 + T * R].reshape(N, B, T, R)[:, :, :, :T]
 
 
 def _check(config: TransformerConfig) -> None:

@@ -39,14 +39,16 @@ def bucket(distance: np.ndarray, buckets: int | None, reach: int) -> np.ndarray:
 def _rows(length: int, buckets: int | None, reach: int) -> Tensor:
     # Runs in Python, also while a graph is being compiled: there the length is a constant.
     span = reach if buckets is None else buckets
-    distance = np.arange(length)[:, None] - np.arange(length)
-    return Tensor(np.clip(bucket(distance, buckets, reach) + span, 0, 2 * span - 1).astype(np.int32))
+    rising = np.arange(1 - length, length)
+    rows = np.clip(bucket(rising, buckets, reach) + span, 0, 2 * span - 1).astype(np.int32)
+    return Tensor(np.stack([rows[::-1], rows]))
 
 
 class RelativeEmbedding(nn.Cell):
-    """length T -> the table (P, H), and for each query and key the row of their distance, (T, T) int32.
+    """length T -> the table (P, H), and its rows for the distances T - 1 ... 1 - T and for 1 - T ... T - 1.
 
-    All blocks share it. Row P / 2 is the distance 0, higher rows are keys before the query.
+    All blocks share it. Row P / 2 is the distance 0, higher rows are keys before the query; the rows are (2, R) int32
+    with R = 2T - 1.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
