@@ -71,7 +71,7 @@ demo: $(STAMP) ## Fetch the example models and run the whole tour
 
 .PHONY: test
 test: $(STAMP) ## Run the tests, but for the slow ones
-	$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(PY) -m pytest -m "not slow" --numprocesses auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: slow
 slow: $(STAMP) ## Run the slow tests
