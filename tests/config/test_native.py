@@ -152,3 +152,30 @@ def test_a_file_that_is_not_one(tmp_path: Path, content: bytes) -> None:
 def test_a_folder_without_one(tmp_path: Path) -> None:
     with pytest.raises(MindportError, match="does not exist"):
         read_native_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", 0),
+        ("num_layers", -1),
+        ("vocab_size", 10**15),
+        ("num_query_groups", 3),
+        ("hidden_dropout", 1.5),
+        ("attention_dropout", -0.5),
+        ("rotary_base", float("nan")),
+        ("layer_types", ["x", "y"]),
+        ("layer_types", ["full_attention"]),
+        ("layer_weights", []),
+        ("layer_weights", [5, 0]),
+        ("moe_layer_freq", [0, 7]),
+    ],
+)
+def test_values_that_no_model_has(tmp_path: Path, field: str, value: Any) -> None:
+    hf = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
+    path = write_native_config(tmp_path, NativeConfig(from_hf(hf)))
+    content = json.loads(path.read_text())
+    content["transformer"][field] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(MindportError, match=f"out of range: .*{field}"):
+        read_native_config(path)

@@ -10,6 +10,7 @@ from mindport.architectures import source_of
 from mindport.architectures.naming import Spelling, spellings, tied_copies
 from mindport.config.hf import ModelConfig
 from mindport.config.json_file import read_json_object, write_json
+from mindport.config.sanity import out_of_range
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
@@ -129,7 +130,16 @@ def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
             ),
             tr("Convert the model again with this version of Mindport."),
         )
-    return TransformerConfig(**content)
+    transformer = TransformerConfig(**content)
+    wrong = out_of_range(transformer)
+    if wrong:
+        raise MindportError(
+            tr(
+                "{path}: the transformer section has values out of range: {fields}.", path=path, fields=", ".join(wrong)
+            ),
+            tr("Convert the model again."),
+        )
+    return transformer
 
 
 def _fits(value: object, kind: Any) -> bool:

@@ -38,6 +38,7 @@ def build_model(
     """
     check_words(config)
     _check_layers(config)
+    _check_dropout(config)
     _check_device(config)
     network = Transformer(config, keep_hidden_states=keep_hidden_states)
     for slot, parameter in network.parameters_and_names():
@@ -67,6 +68,15 @@ def _check_layers(config: TransformerConfig) -> None:
             tr("Layers that share weights cannot differ in what they compute."),
             tr("Set layer_weights to null, or what sets the layers apart."),
         )
+
+
+def _check_dropout(config: TransformerConfig) -> None:
+    for field in TransformerConfig.describe():
+        if field.endswith("dropout") and (getattr(config, field) or 0) >= 1:
+            raise MindportError(
+                tr("MindSpore has no dropout that leaves nothing: {field} = {value}.", field=field, value=1.0),
+                tr("Set {field} to less than 1.", field=field),
+            )
 
 
 def _check_device(config: TransformerConfig) -> None:

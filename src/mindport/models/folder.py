@@ -50,7 +50,13 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
     """
     config = read_native_config(folder)
     transformer = replace(config.model.transformer, params_dtype="float32", compute_dtype="float32")
-    network = build_model(transformer, initialise=False, keep_hidden_states=keep_hidden_states)
+    try:
+        network = build_model(transformer, initialise=False, keep_hidden_states=keep_hidden_states)
+    except MemoryError:
+        raise MindportError(
+            tr("The model of {folder} does not fit into memory.", folder=folder),
+            tr("Use a machine with more memory, or a smaller model."),
+        ) from None
     seen: set[str] = set()
     total = [0, 0]
     carried: set[str] = set()

@@ -1,0 +1,44 @@
+"""Whether the values of a canonical config can be those of a model, whatever model that is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from mindport.schema import TransformerConfig
+
+_LARGEST = 2**40
+"""Of any count or width: far above every model."""
+
+_KINDS = ("full_attention", "sliding_attention")
+
+
+def out_of_range(config: TransformerConfig) -> list[str]:
+    """Names of fields whose values no model can have: negative sizes, probabilities above 1, lists for other layers."""
+    wrong = [name for name in (f.name for f in fields(config)) if not _possible(name, getattr(config, name))]
+    layers = config.num_layers
+    per_layer = {
+        "layer_types": lambda entry: entry in _KINDS,
+        "moe_layer_freq": lambda entry: entry in (0, 1),
+        "layer_weights": lambda entry: isinstance(entry, int) and 0 <= entry < layers,
+    }
+    for name, fits in per_layer.items():
+        entries = getattr(config, name)
+        if entries is not None and (len(entries) != layers or not all(fits(entry) for entry in entries)):
+            wrong.append(name)
+    required = ("vocab_size", "hidden_size", "num_layers", "num_attention_heads", "num_query_groups", "kv_channels")
+    wrong += [name for name in required if getattr(config, name) == 0]
+    if "num_query_groups" not in wrong and config.num_attention_heads % config.num_query_groups:
+        wrong.append("num_query_groups")
+    return list(dict.fromkeys(wrong))
+
+
+def _possible(name: str, value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float) or name.endswith("_token_id"):
+        return True
+    if not math.isfinite(value) or abs(value) > _LARGEST:
+        return False
+    if "dropout" in name:
+        return 0 <= value <= 1
+    return value >= 0
