@@ -101,6 +101,7 @@ def _check(config: TransformerConfig) -> None:
         "position_embedding_type": ("learned_absolute", "none"),
         "num_query_groups": (config.num_attention_heads,),
         "qk_layernorm": ("none",),
+        "softmax_type": ("vanilla",),
         "multi_latent_attention": (False,),
         "scale_attention_by_inverse_layer_idx": (False,),
     }

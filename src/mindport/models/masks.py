@@ -64,4 +64,6 @@ def masked(scores_BNTS: Any, mask: Any, *, replaced: bool) -> Any:
     """
     if mask is None:
         return scores_BNTS
-    return ops.where(mask < 0, mask, scores_BNTS) if replaced else scores_BNTS + mask
+    lowered_BNTS = scores_BNTS + mask
+    # Half of the smaller mark: the mask may also hold biases.
+    return ops.where(mask < _MASKED_HALF / 2, mask, lowered_BNTS) if replaced else lowered_BNTS
