@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -114,8 +115,8 @@ def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
             tr(
                 "{path}: the transformer section lacks [{missing}] and has unknown fields [{unknown}].",
                 path=path,
-                missing=", ".join(sorted(known - set(content))),
-                unknown=", ".join(sorted(set(content) - known)),
+                missing=_some(known - set(content)),
+                unknown=_some(set(content) - known),
             ),
             tr("Convert the model again with this version of Mindport."),
         )
@@ -126,7 +127,7 @@ def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
             tr(
                 "{path}: the transformer section has values of a wrong type: {fields}.",
                 path=path,
-                fields=", ".join(wrong),
+                fields=_some(wrong),
             ),
             tr("Convert the model again with this version of Mindport."),
         )
@@ -134,12 +135,16 @@ def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:
     wrong = out_of_range(transformer)
     if wrong:
         raise MindportError(
-            tr(
-                "{path}: the transformer section has values out of range: {fields}.", path=path, fields=", ".join(wrong)
-            ),
+            tr("{path}: the transformer section has values out of range: {fields}.", path=path, fields=_some(wrong)),
             tr("Convert the model again."),
         )
     return transformer
+
+
+def _some(names: Iterable[str], most: int = 6) -> str:
+    """A list of field names that stays one sentence."""
+    known = sorted(names)
+    return ", ".join(name[:60] for name in known[:most]) + (" ..." if len(known) > most else "")
 
 
 def _fits(value: object, kind: Any) -> bool:
