@@ -138,6 +138,11 @@ def test_a_vocabulary_beside_merges(tmp_path: Path) -> None:
     assert check(tmp_path).tokens == len(theirs) == 5
 
 
+def test_an_id_that_is_no_number(tmp_path: Path) -> None:
+    write(tmp_path, vocab_json={"a": 0}, merges_txt="#version: 0.2\n", added_tokens_json='{"<new>": Infinity}')
+    assert any("added tokens" in finding.message for finding in check(tmp_path).findings)
+
+
 # --- sentencepiece ---------------------------------------------------------------------------------------------------
 
 

@@ -233,3 +233,19 @@ def test_biases_that_no_key_mentions(hf: dict[str, Any], keys: dict[str, Any], q
 @pytest.mark.parametrize("key", ["rms_norm_eps", "rope_theta", "initializer_range", "attention_dropout"])
 def test_numbers_that_are_none(key: str, value: float) -> None:
     assert refusal(LLAMA, **{key: value}) == f"{key} must be finite, not {value}."
+
+
+@pytest.mark.parametrize(
+    ("model_type", "keys", "field"),
+    [
+        ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 9}, "moe_router_topk"),
+        ("deepseek_v3", {"n_routed_experts": 4, "n_group": 3}, "moe_router_num_groups"),
+        ("deepseek_v3", {"n_routed_experts": 8, "n_group": 4, "topk_group": 5}, "moe_router_group_topk"),
+        ("deepseek_v3", {"n_routed_experts": 8, "n_group": 4, "topk_group": 1, "num_experts_per_tok": 3}, "topk"),
+        ("llama", {"attention_dropout": 1.0}, "attention_dropout"),
+        ("bert", {"hidden_dropout_prob": 1.0}, "hidden_dropout"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_built(model_type: str, keys: dict[str, Any], field: str) -> None:
+    with pytest.raises(MindportError, match=field):
+        from_hf({"model_type": model_type, **keys})

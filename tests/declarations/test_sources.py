@@ -217,6 +217,29 @@ def test_register_is_called_and_may_fail(folder: Path) -> None:
     register_classes("llama")
 
 
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ('computed={**TIDAL.computed, "softmax_scale": lambda hf: 1 / 0}', "ZeroDivisionError"),
+        ('computed={**TIDAL.computed, "softmax_scale": lambda hf: hf["nowhere"]}', "KeyError"),
+        ('constants={**TIDAL.constants, "norm_placement": "pre", "nonsense": 1}', "no fields 'nonsense'"),
+    ],
+)
+def test_code_that_fails_when_a_config_is_read(folder: Path, more: str, error: str) -> None:
+    text = MODULE.replace(
+        'model_type="{name}")', f'model_type="{{name}}",\n    {more.replace("{", "{{").replace("}", "}}")})'
+    )
+    declare(folder, "late", text)
+    with use_declarations(folder), pytest.raises(MindportError, match=error) as raised:
+        from_hf({"model_type": "late"})
+    assert "late" in raised.value.message
+
+
+def test_a_module_that_ends_the_process(folder: Path) -> None:
+    declare(folder, "late", "import sys\nsys.exit(3)\n")
+    assert "SystemExit" in refusal(folder, "late").message
+
+
 # --- on the command line ---------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from mindport.architectures.registry import (
     architecture,
     class_defaults,
+    code_of,
     model_types,
     register_classes,
     source_of,
@@ -15,6 +16,7 @@ __all__ = [
     "HFClass",
     "architecture",
     "class_defaults",
+    "code_of",
     "model_types",
     "register_classes",
     "source_of",

@@ -47,7 +47,8 @@ def _fields(declaration: Architecture) -> Iterator[str]:
 def _slots(declaration: Architecture) -> Iterator[str]:
     """Slot templates that it names. A `{p}` stands for a weight, and for a bias where the slot has one."""
     named = [*declaration.tied.values()]
-    for made_of in declaration.tensors.values():
+    tables = (declaration.tensors, *declaration.alternatives, *(table for _, table in declaration.conditional))
+    for made_of in (made_of for table in tables for made_of in table.values()):
         named += [made_of] if isinstance(made_of, str) else made_of.parts
     for slot in named:
         yield slot.replace("{p}", "weight")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,24 @@ def model_types() -> tuple[str, ...]:
 def source_of(model_type: str) -> Source | None:
     """Where a model_type is declared; None where it is not. Installed packages are asked last, and only if needed."""
     return next((source for source in _sources() if model_type in source.model_types()), None)
+
+
+@contextmanager
+def code_of(model_type: str) -> Iterator[None]:
+    """Where the functions of a declaration run. What one of the user's raises becomes a sentence with its line.
+
+    Raises:
+        MindportError: the declaration is not Mindport's own, and failed.
+    """
+    try:
+        yield
+    except MindportError:
+        raise
+    except Exception as error:
+        source = source_of(model_type)
+        if source is None or source.kind == Package.kind:
+            raise
+        raise failed_at(Path(str(source.module(model_type).__file__)), error) from error
 
 
 @cache

@@ -106,7 +106,7 @@ class Folder:
             return importlib.import_module(f"{self._package}.{file.stem}")
         except MindportError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise failed_at(file, error) from error
 
     def table(self, model_type: str) -> Path:
@@ -240,7 +240,7 @@ def _distribution(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
 
 
-def failed_at(file: Path, error: Exception) -> MindportError:
+def failed_at(file: Path, error: BaseException) -> MindportError:
     """One sentence with the line, in the folder of a declaration's module, at which its code failed."""
     if isinstance(error, SyntaxError) and error.filename:
         path, line, what = error.filename, error.lineno or 1, error.msg
@@ -255,5 +255,5 @@ def failed_at(file: Path, error: Exception) -> MindportError:
     return MindportError(tr("{path}, line {line}: {error}.", path=path, line=line, error=what), tr("Correct it."))
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

@@ -7,18 +7,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mindport.architectures import Architecture, HFClass, architecture, class_defaults
+from mindport.architectures import Architecture, HFClass, architecture, class_defaults, code_of
 from mindport.architectures.families import is_declared
 from mindport.architectures.vocabulary import Computed, Field, checked
 from mindport.config.composite import TextPart, text_part, with_text
 from mindport.config.json_file import read_json_object
+from mindport.config.sanity import MOST_LAYERS, out_of_range
 from mindport.config.unsupported import unsupported
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
-
-MOST_LAYERS = 10_000
-"""Far above any model. A larger number is a mistake, and a list of so many layers' weights would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,8 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
     part = text_part(hf)
     declaration = declaration_of(part)
     hf_class = class_of(part.config, declaration)
-    values = with_defaults(part.config, declaration)
-    canonical: dict[str, Any] = {**declaration.constants}
-    for rule in declaration.rules:
-        canonical.update(rule.decode(values))
-        _check_layers(canonical.get("num_layers", 0))  # before a rule makes a list of them
-    canonical.update({name: compute(values) for name, compute in declaration.computed.items()})
-    canonical.update(declaration.classes[hf_class].fields)
-    transformer = TransformerConfig(**canonical)
+    with code_of(declaration.model_type):
+        transformer = _canonical(part.config, declaration, hf_class)
     if transformer.num_attention_heads % transformer.num_query_groups:
         raise MindportError(
             tr(
@@ -105,7 +97,27 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
             ),
             tr("Correct it in config.json."),
         )
+    wrong = out_of_range(transformer)
+    if wrong:
+        raise MindportError(
+            tr(
+                "The config gives {values}, which no model can have.",
+                values=", ".join(f"{name} = {brief(getattr(transformer, name))}" for name in wrong),
+            ),
+            tr("Correct it in config.json."),
+        )
     return ModelConfig(declaration.model_type, hf_class, transformer, hf)
+
+
+def _canonical(hf: dict[str, Any], declaration: Architecture, hf_class: str) -> TransformerConfig:
+    values = with_defaults(hf, declaration)
+    canonical: dict[str, Any] = {**declaration.constants}
+    for rule in declaration.rules:
+        canonical.update(rule.decode(values))
+        _check_layers(canonical.get("num_layers", 0))  # before a rule makes a list of them
+    canonical.update({name: compute(values) for name, compute in declaration.computed.items()})
+    canonical.update(declaration.classes[hf_class].fields)
+    return TransformerConfig(**canonical)
 
 
 def _check_layers(count: int) -> None:

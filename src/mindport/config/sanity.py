@@ -8,8 +8,11 @@ from typing import Any
 
 from mindport.schema import TransformerConfig
 
-_LARGEST = 2**40
+_LARGEST = 2**31
 """Of any count or width: far above every model."""
+
+MOST_LAYERS = 10_000
+"""Far above any model. A larger number is a mistake, and a list of so many layers' weights would fill the memory."""
 
 _KINDS = ("full_attention", "sliding_attention")
 
@@ -29,9 +32,28 @@ def out_of_range(config: TransformerConfig) -> list[str]:
             wrong.append(name)
     required = ("vocab_size", "hidden_size", "num_layers", "num_attention_heads", "num_query_groups", "kv_channels")
     wrong += [name for name in required if getattr(config, name) == 0]
+    if layers > MOST_LAYERS:
+        wrong.append("num_layers")
+    if config.pos_att_type != "none" and config.relative_span == 0:
+        wrong.append("max_relative_positions")
+    wrong += _routing(config)
     if "num_query_groups" not in wrong and config.num_attention_heads % config.num_query_groups:
         wrong.append("num_query_groups")
     return list(dict.fromkeys(wrong))
+
+
+def _routing(config: TransformerConfig) -> list[str]:
+    """Counts with which a router cannot choose."""
+    experts, topk = config.num_moe_experts, config.moe_router_topk
+    if experts == 0:
+        return []
+    groups = config.moe_router_num_groups if config.moe_router_num_groups is not None else 1
+    best = config.moe_router_group_topk if config.moe_router_group_topk is not None else groups
+    if groups < 1 or experts % groups:
+        return ["moe_router_num_groups"]
+    if not 0 < best <= groups:
+        return ["moe_router_group_topk"]
+    return [] if 0 < topk <= experts // groups * best else ["moe_router_topk"]
 
 
 def _possible(name: str, value: Any) -> bool:
@@ -40,5 +62,5 @@ def _possible(name: str, value: Any) -> bool:
     if not math.isfinite(value) or abs(value) > _LARGEST:
         return False
     if "dropout" in name:
-        return 0 <= value <= 1
+        return 0 <= value < 1  # MindSpore has no dropout that leaves nothing
     return value >= 0

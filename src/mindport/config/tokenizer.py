@@ -168,7 +168,7 @@ def _added_tokens(settings: Mapping[str, Any], added: Mapping[str, Any]) -> list
         decoder = settings.get("added_tokens_decoder") or {}
         asked = [(int(number), _text(token["content"])) for number, token in decoder.items()]
         asked += [(int(number), token) for token, number in added.items()]
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise MindportError(tr("The added tokens are not in a form that is known; no token was counted.")) from None
     return [token for _, token in sorted(asked)]
 
