@@ -74,8 +74,10 @@ test: $(STAMP) ## Run the tests, but for the slow ones
 	$(PY) -m pytest -m "not slow" --numprocesses auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: slow
-slow: $(STAMP) ## Run the slow tests
+slow: $(STAMP) ## Run the slow tests, and every mutation of every test model
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
+	MINDPORT_EVERY_MUTATION=1 $(PY) -m pytest tests/architectures/test_mutations.py \
+		--numprocesses auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: conformance
 conformance: $(STAMP_MF) ## Run the tests that need MindFormers or transformers 4, in .venv-mindformers

@@ -6,9 +6,11 @@ comparison of the bytes or of the config instead.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,20 @@ from mindport.verify.gates import STRICT
 from .mutations import Mutation, config_mutations, weight_mutations, why_invisible
 from .random_model import Prepared, computed, read_config, read_tensors, run_native, to_parameters, write_tensors
 
+EVERY = "MINDPORT_EVERY_MUTATION" in os.environ
+"""As `make slow` sets it: every mistake in every model."""
+
+WHOLE, SHARES = 3, 3
+"""Models of an architecture in which every mistake is made; beyond them each makes one share, the next the next."""
+
+
+def share(model: Prepared, mutations: Iterator[Mutation]) -> Iterator[Mutation]:
+    """The mistakes to make in a model: all, or the part that falls to it."""
+    number = model.variant.number
+    if EVERY or number < WHOLE:
+        return mutations
+    return islice(mutations, number % SHARES, None, SHARES)
+
 
 def noticed(model: Prepared, network: Any) -> bool:
     """Whether the outputs of a network fail the gate, as the verification of a migration compares them."""
@@ -46,7 +62,7 @@ def weights_noticed(model: Prepared, set_mode: Callable[[str], None]) -> Iterato
     network, config = model.network, model.variant.config
     assert not noticed(model, network)
     try:
-        for mutation in weight_mutations(model):
+        for mutation in share(model, weight_mutations(model)):
             load_parameters(network, computed(config, {**model.slots, **mutation.weights}).items())
             yield mutation, noticed(model, network)
     finally:
@@ -56,7 +72,7 @@ def weights_noticed(model: Prepared, set_mode: Callable[[str], None]) -> Iterato
 
 def configs_noticed(model: Prepared, set_mode: Callable[[str], None]) -> Iterator[tuple[Mutation, bool]]:
     set_mode("pynative")
-    for mutation in config_mutations(model):
+    for mutation in share(model, config_mutations(model)):
         assert mutation.config is not None
         try:
             network = build_model(mutation.config, initialise=False)
