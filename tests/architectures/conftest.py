@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,9 +54,27 @@ def set_mode() -> Any:
     ms.set_context(mode=before)
 
 
+GENERATION_4 = json.loads((Path(__file__).parent / "transformers_4.json").read_text(encoding="utf-8"))
+"""Test -> model_type -> what transformers 4 does otherwise. It has to, or the test says so."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of one model in one process, where there are several: each would make the model anew."""
+    """All tests of one model in one process, where there are several: each would make the model anew.
+
+    The tests are about transformers 5. Under 4, where `make conformance` runs some of them, known differences are
+    expected.
+    """
+    import transformers
+
+    older = transformers.__version__.startswith("4.")
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if parameters and "variant" in parameters.params:
-            item.add_marker(pytest.mark.xdist_group(str(parameters.params["variant"])))
+        if parameters is None:
+            continue
+        variant = parameters.params.get("variant")
+        if variant is not None:
+            item.add_marker(pytest.mark.xdist_group(str(variant)))
+        model_type = parameters.params.get("model_type", getattr(variant, "model_type", None))
+        differs = GENERATION_4.get(getattr(item, "originalname", ""), {}).get(model_type)
+        if older and differs:
+            item.add_marker(pytest.mark.xfail(reason=f"transformers 4: {differs}", strict=True))

@@ -158,7 +158,9 @@ def routes_clearly(model: Any, batches: Sequence[TypedBatch]) -> bool:
         return x / x.norm(dim=-1, keepdim=True)
 
     def note(_: Any, __: Any, outputs: tuple[Any, ...]) -> None:
-        seen.append(outputs[2].sort(-1).values)
+        # The numbers of the experts; what else a router returns differs between the generations of transformers.
+        (chosen,) = (output for output in outputs if not output.is_floating_point())
+        seen.append(chosen.sort(-1).values)
 
     hooks = [router.register_forward_hook(note) for router in routers]
     for batch in batches:
