@@ -416,8 +416,11 @@ READ_BY: dict[str, tuple[Callable[[TransformerConfig], bool], str]] = {
         (lambda c: c.num_moe_experts > 0, "only experts read it"),
     ),
     "moe_router_score_function": (
-        lambda c: c.num_moe_experts > 0 and not (c.moe_router_topk == 1 and c.norm_topk_prob),
-        "only experts read it, and the weight of a single one, divided by its sum, is 1",
+        lambda c: (
+            c.num_moe_experts > 0
+            and (c.moe_router_topk > 1 or not c.norm_topk_prob or c.moe_router_enable_expert_bias or _leaves_out(c))
+        ),
+        "only experts read it; a single one, the best by any score, has the weight 1 when divided by its sum",
     ),
     "moe_router_pre_softmax": (
         lambda c: c.num_moe_experts > 0 and c.moe_router_score_function == "softmax" and not c.norm_topk_prob,
@@ -474,6 +477,12 @@ def _buckets(config: TransformerConfig) -> np.ndarray:
     return np.clip(bucket(distances, config.position_buckets, config.max_relative_positions), -span, span - 1)
 
 
+def _leaves_out(config: TransformerConfig) -> bool:
+    """Whether the router considers some groups of experts only."""
+    groups, best = config.moe_router_num_groups, config.moe_router_group_topk
+    return groups is not None and best is not None and best < groups
+
+
 def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     """Why a mutation cannot change any output, or None where it must."""
     if mutation.config is None:
@@ -495,6 +504,9 @@ def why_invisible(config: TransformerConfig, mutation: Mutation) -> str | None:
     name = mutation.field
     if name == "rope_scaling" and _same_frequencies(config, mutation.config):
         return "RoPE settings that give the same frequencies for so few channels, or for sequences of this length"
+    grouping = name in ("moe_router_num_groups", "moe_router_group_topk")
+    if grouping and getattr(mutation.config, name) is None and not _leaves_out(config):
+        return "groups of experts that are all considered are as none"
     if name in READ_BY and not READ_BY[name][0](config):
         return f"{name}: {READ_BY[name][1]}"
     if name == "max_relative_positions" and np.array_equal(*(_buckets(c) for c in (config, mutation.config))):
