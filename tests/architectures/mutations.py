@@ -450,25 +450,27 @@ def _same_frequencies(config: TransformerConfig, changed: TransformerConfig) -> 
     import torch
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+    if config.rope_scaling is None or changed.rope_scaling is None:
+        return False
     found = []
     for c in (config, changed):
-        if c.rope_scaling is None:
-            return False
-        settings = SimpleNamespace(
-            rope_parameters={
-                "rope_theta": c.rotary_base,
-                "partial_rotary_factor": c.rotary_percent,
-                **c.rope_scaling,
-            },
-            head_dim=c.kv_channels,
-            hidden_size=c.hidden_size,
-            num_attention_heads=c.num_attention_heads,
-            max_position_embeddings=c.max_position_embeddings,
-            standardize_rope_params=lambda: None,
-        )
-        found.append(ROPE_INIT_FUNCTIONS[c.rope_scaling["rope_type"]](settings, torch.device("cpu"), seq_len=LENGTH))
-    (before, factor), (after, other) = found
-    return bool(torch.equal(before, after)) and factor == other
+        for base in (c.rotary_base, c.sliding_rotary_base or c.rotary_base):
+            settings = SimpleNamespace(
+                rope_parameters={
+                    "rope_theta": base,
+                    "partial_rotary_factor": c.rotary_percent,
+                    **(c.rope_scaling or {}),
+                },
+                head_dim=c.kv_channels,
+                hidden_size=c.hidden_size,
+                num_attention_heads=c.num_attention_heads,
+                max_position_embeddings=c.max_position_embeddings,
+                standardize_rope_params=lambda: None,
+            )
+            kind = (c.rope_scaling or {})["rope_type"]
+            found.append(ROPE_INIT_FUNCTIONS[kind](settings, torch.device("cpu"), seq_len=LENGTH))
+    pairs = zip(found[: len(found) // 2], found[len(found) // 2 :], strict=True)
+    return all(bool(torch.equal(before, after)) and factor == other for (before, factor), (after, other) in pairs)
 
 
 def _buckets(config: TransformerConfig) -> np.ndarray:
