@@ -7,7 +7,6 @@ first that is declared counts, so a list may name families that are not declared
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -86,5 +85,7 @@ def _declared(families: Iterable[str]) -> str | None:
 def _alike(name: object, families: Iterable[str]) -> str | None:
     """The declared one of these families whose name is most like this one."""
     declared = [family for family in families if family in model_types()]
+    import difflib  # for a refusal alone
+
     near = difflib.get_close_matches(str(name)[:64].lower(), declared, n=1, cutoff=0.5)
     return near[0] if near else None

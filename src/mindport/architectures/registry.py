@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -175,6 +174,8 @@ def _undeclared(model_type: str) -> MindportError:
                     path=folder.table(model_type),
                 ),
             )
+    import difflib  # for a refusal alone
+
     near = difflib.get_close_matches(model_type.lower(), model_types(), n=1, cutoff=0.3)
     hint = tr("Nearest supported model_type: {near}.", near=near[0]) if near else ""
     return MindportError(

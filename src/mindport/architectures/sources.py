@@ -7,7 +7,6 @@ anything.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -120,6 +119,8 @@ class Folder:
     @property
     def _package(self) -> str:
         """The folder's modules are a package of its own: they can import each other, and shadow nothing."""
+        import hashlib  # slow to load, and most runs have no such folder
+
         return f"mindport_declarations_{hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:12]}"
 
 
