@@ -1,6 +1,7 @@
 """ALBERT: BERT whose layers share their weights, with narrow embeddings that are projected."""
 
-from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, padding_row, probability, size
+from mindport.architectures.bert_like import COMPUTED, CONSTANTS
+from mindport.architectures.common import ACTIVATION_NAMES, COMMON, head_width, probability, size
 from mindport.architectures.sharing import LayerGroups
 from mindport.architectures.vocabulary import Architecture, Field, HFClass, Ignored, Only
 
@@ -29,24 +30,12 @@ ARCHITECTURE = Architecture(
         "AlbertForTokenClassification": HFClass({"head": "token_classification"}, unused={**POOLER, **PRETRAINING}),
     },
     constants={
-        "attention_mask_type": "bidirectional",
-        "normalization": "LayerNorm",
-        "norm_placement": "post",
-        "embedding_layernorm": True,
+        **CONSTANTS,
         "add_embedding_projection_bias": True,
-        "final_layernorm": False,
         "position_embedding_type": "learned_absolute",
-        "add_qkv_bias": True,
-        "add_attention_output_bias": True,
-        "add_mlp_bias": True,
         "hidden_dropout_after_mlp": False,
     },
-    computed={
-        "embedding_padding_idx": padding_row,
-        "kv_channels": head_width,
-        "num_query_groups": lambda hf: hf["num_attention_heads"],
-        "softmax_scale": lambda hf: head_width(hf) ** -0.5,
-    },
+    computed={**COMPUTED, "softmax_scale": lambda hf: head_width(hf) ** -0.5},
     rules=(
         size("vocab_size", "vocab_size"),
         size("hidden_size", "hidden_size"),

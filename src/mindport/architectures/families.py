@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mindport.architectures.registry import model_types
+from mindport.architectures.registry import model_types, source_of
 
 _TABLE = Path(__file__).parent / "families.json"
 
@@ -55,7 +55,8 @@ def verdict(hf: Mapping[str, Any]) -> Verdict:
 
 def is_declared(hf: Mapping[str, Any]) -> bool:
     """Whether a declaration exists for a config's own model_type."""
-    return hf.get("model_type") in model_types()
+    name = hf.get("model_type")
+    return isinstance(name, str) and source_of(name) is not None
 
 
 def text_parts() -> tuple[str, ...]:
@@ -79,13 +80,15 @@ def _fits(hint: Mapping[str, Any], hf: Mapping[str, Any]) -> bool:
 
 
 def _declared(families: Iterable[str]) -> str | None:
-    return next((family for family in families if family in model_types()), None)
+    declared = model_types()
+    return next((family for family in families if family in declared), None)
 
 
 def _alike(name: object, families: Iterable[str]) -> str | None:
     """The declared one of these families whose name is most like this one."""
-    declared = [family for family in families if family in model_types()]
     import difflib  # for a refusal alone
 
+    known = model_types()
+    declared = [family for family in families if family in known]
     near = difflib.get_close_matches(str(name)[:64].lower(), declared, n=1, cutoff=0.5)
     return near[0] if near else None

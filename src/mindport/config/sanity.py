@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from typing import Any
 
+from mindport.architectures.windows import FULL, SLIDING
 from mindport.schema import TransformerConfig
 
 _LARGEST = 2**31
@@ -14,15 +15,13 @@ _LARGEST = 2**31
 MOST_LAYERS = 10_000
 """Far above any model. A larger number is a mistake, and a list of so many layers' weights would fill the memory."""
 
-_KINDS = ("full_attention", "sliding_attention")
-
 
 def out_of_range(config: TransformerConfig) -> list[str]:
     """Names of fields whose values no model can have: negative sizes, probabilities above 1, lists for other layers."""
     wrong = [name for name in (f.name for f in fields(config)) if not _possible(name, getattr(config, name))]
     layers = config.num_layers
     per_layer = {
-        "layer_types": lambda entry: entry in _KINDS,
+        "layer_types": lambda entry: entry in (FULL, SLIDING),
         "moe_layer_freq": lambda entry: entry in (0, 1),
         "layer_weights": lambda entry: isinstance(entry, int) and 0 <= entry < layers,
     }
@@ -36,24 +35,27 @@ def out_of_range(config: TransformerConfig) -> list[str]:
         wrong.append("num_layers")
     if config.pos_att_type != "none" and config.relative_span == 0:
         wrong.append("max_relative_positions")
-    wrong += _routing(config)
+    unroutable = wrong_routing(config)
+    wrong += [unroutable] if unroutable else []
     if "num_query_groups" not in wrong and config.num_attention_heads % config.num_query_groups:
         wrong.append("num_query_groups")
     return list(dict.fromkeys(wrong))
 
 
-def _routing(config: TransformerConfig) -> list[str]:
-    """Counts with which a router cannot choose."""
+def wrong_routing(config: TransformerConfig) -> str | None:
+    """The field with whose count a router cannot choose among experts; None where it can, or there are none."""
     experts, topk = config.num_moe_experts, config.moe_router_topk
     if experts == 0:
-        return []
+        return None
     groups = config.moe_router_num_groups if config.moe_router_num_groups is not None else 1
     best = config.moe_router_group_topk if config.moe_router_group_topk is not None else groups
     if groups < 1 or experts % groups:
-        return ["moe_router_num_groups"]
+        return "moe_router_num_groups"
     if not 0 < best <= groups:
-        return ["moe_router_group_topk"]
-    return [] if 0 < topk <= experts // groups * best else ["moe_router_topk"]
+        return "moe_router_group_topk"
+    if best < groups and experts < 2 * groups:  # a group counts by its two best experts
+        return "moe_router_num_groups"
+    return None if 0 < topk <= experts // groups * best else "moe_router_topk"
 
 
 def _possible(name: str, value: Any) -> bool:

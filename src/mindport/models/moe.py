@@ -7,6 +7,7 @@ from typing import Any
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import initializer
 
+from mindport.config.sanity import wrong_routing
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.models.dtypes import cast, to_mindspore
@@ -87,19 +88,14 @@ class Router(nn.Cell):
 
 
 def _check_counts(config: TransformerConfig) -> None:
-    experts, topk = config.num_moe_experts, config.moe_router_topk
-    groups = 1 if config.moe_router_num_groups is None else config.moe_router_num_groups
-    best = groups if config.moe_router_group_topk is None else config.moe_router_group_topk
-    divided = groups > 0 and experts % groups == 0 and 0 < best <= groups
-    # A group counts by its two best experts.
-    ranked = best == groups or experts >= 2 * groups
-    if not divided or not ranked or not 0 < topk <= experts // groups * best:
+    if wrong_routing(config):
+        groups = 1 if config.moe_router_num_groups is None else config.moe_router_num_groups
         raise MindportError(
             tr(
                 "{topk} of {experts} experts cannot be chosen from {best} of {groups} groups.",
-                topk=topk,
-                experts=experts,
-                best=best,
+                topk=config.moe_router_topk,
+                experts=config.num_moe_experts,
+                best=groups if config.moe_router_group_topk is None else config.moe_router_group_topk,
                 groups=groups,
             ),
             tr("The groups must divide the experts into two or more each, and those considered hold enough of them."),
