@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mindport.checkpoint.dtypes import ITEM_SIZE, numpy_dtype
+from mindport.checkpoint.dtypes import ITEM_SIZE
 from mindport.errors import MindportError
 from mindport.i18n import tr
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,10 @@ class TensorEntry:
         dtype: safetensors code, such as BF16.
         shape: in elements.
         path: the file.
-        offset: first byte, from the start of the file.
+        offset: first byte of the content, from the start of the file.
+        strides: step of each axis in elements, for a view of a larger storage; None: the elements follow each other.
+        pieces: (offset, bytes) in order, where the content is not in one piece (a large parameter of a `.ckpt`).
+        scales: set where the file holds block-scaled fp8; `dtype` is then that of the values.
     """
 
     name: str
@@ -33,28 +32,34 @@ class TensorEntry:
     shape: tuple[int, ...]
     path: Path
     offset: int
+    strides: tuple[int, ...] | None = None
+    pieces: tuple[tuple[int, int], ...] = ()
+    scales: BlockScales | None = None
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the values."""
         return prod(self.shape) * ITEM_SIZE[self.dtype]
 
-    def read(self) -> np.ndarray:
-        """The whole tensor in memory.
+    @property
+    def plain(self) -> bool:
+        """Whether the values lie in the file as they are, in order."""
+        return self.strides is None and self.scales is None
 
-        Raises:
-            MindportError: the file is gone, or has become shorter, since its header was read.
-        """
-        import numpy as np
 
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                content = file.read(self.nbytes)
-        except OSError:
-            raise changed_while_reading(self.path) from None
-        if len(content) != self.nbytes:
-            raise changed_while_reading(self.path)
-        return np.frombuffer(content, numpy_dtype(self.dtype)).reshape(self.shape)
+@dataclass(frozen=True)
+class BlockScales:
+    """How stored fp8 elements become values: each block of the matrix is multiplied by its own scale.
+
+    Args:
+        stored_dtype: safetensors code of the stored elements, such as F8_E4M3.
+        factors: the scales, (ceil(rows / block rows), ceil(columns / block columns)).
+        block: rows and columns.
+    """
+
+    stored_dtype: str
+    factors: TensorEntry
+    block: tuple[int, int]
 
 
 Checkpoint = Mapping[str, TensorEntry]
