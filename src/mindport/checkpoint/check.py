@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from mindport.checkpoint.convert import METADATA, plan_conversion, weights_file
-from mindport.checkpoint.execute import Reader, ckpt_pieces, safetensors_pieces
-from mindport.checkpoint.plan import Plan
+from mindport.checkpoint.carry_out import Job
+from mindport.checkpoint.content import Content
+from mindport.checkpoint.convert import plan_conversion
+from mindport.checkpoint.digest import digest_of
+from mindport.checkpoint.execute import read_places
+from mindport.checkpoint.files import Files
+from mindport.checkpoint.manifest import recorded_options
 from mindport.config.native import FILE_NAME, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -25,8 +29,8 @@ def check_folder(model: Path, folder: Path) -> None:
     if not model.is_dir():
         raise MindportError(tr("{path} is not a folder.", path=model), tr("Give the Hugging Face model folder."))
     found = read_native_config(folder)
-    kind, weights = weights_file(folder)
-    wanted, plan = plan_conversion(model)
+    planned = plan_conversion(model, recorded_options(folder, found.vocab))
+    job, wanted = planned.ready(), planned.config
     differing = [
         field.name
         for field in fields(wanted.model.transformer)
@@ -39,22 +43,30 @@ def check_folder(model: Path, folder: Path) -> None:
             tr("{path} differs from the source in: {fields}.", path=folder / FILE_NAME, fields=", ".join(differing)),
             tr("Convert the model again, or compare it with the source it was made from."),
         )
-    _check_weights(plan, weights, kind)
+    _check_weights(job, folder)
 
 
-def _check_weights(plan: Plan, path: Path, kind: str) -> None:
-    """Compare a weights file with what a conversion would write, in bounded memory.
+def _check_weights(job: Job, folder: Path) -> None:
+    """Compare weights files with what a conversion would write, in bounded memory.
 
     Raises:
         MindportError: a tensor differs.
     """
-    with path.open("rb") as file, Reader(plan) as reader:
-        pieces = ckpt_pieces(plan, reader) if kind == "ckpt" else safetensors_pieces(plan, reader, METADATA)
-        for name, content in pieces:
-            if file.read(len(content)) != bytes(content):
-                raise _differs(path, name)
-        if file.read(1):
-            raise _differs(path, "")
+    with Files() as files:
+        content = Content(job.plan, files)
+        for target in job.files:
+            path = folder / target.name
+            if not path.is_file() or path.stat().st_size != target.nbytes:
+                raise _differs(path, "")
+            with path.open("rb") as file:
+                for offset, frame in target.frames:
+                    file.seek(offset)
+                    if file.read(len(frame)) != frame:
+                        raise _differs(path, "")
+                for placed in target.outputs:
+                    written = digest_of(read_places(file.fileno(), placed))
+                    if written != digest_of(content.chunks(placed.output)):
+                        raise _differs(path, placed.output.name)
 
 
 def _differs(path: Path, tensor: str) -> MindportError:

@@ -1,35 +1,38 @@
-"""Whole folders: Hugging Face -> target (`convert`) and target -> Hugging Face (`export`), with one engine."""
+"""Hugging Face -> target: what a conversion will do (`plan_conversion`), and doing it (`convert`)."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from mindport.architectures.naming import skipped_tensors, spellings, tensor_map, tied_copies
-from mindport.checkpoint import safetensors
-from mindport.checkpoint.copies import check_copies
-from mindport.checkpoint.dtypes import ITEM_SIZE
-from mindport.checkpoint.execute import Progress, write_ckpt, write_safetensors
+from mindport.architectures.naming import Spelling, skipped_tensors, tensor_map, tied_copies
+from mindport.checkpoint.carry_out import Job, Progress, carry_out, stamps_of
+from mindport.checkpoint.dtypes import NAMES
+from mindport.checkpoint.folder import Found, find_weights
+from mindport.checkpoint.implied import Implied, implied
 from mindport.checkpoint.match import spelling_of, with_optional_parts
-from mindport.checkpoint.plan import Plan, make_plan
+from mindport.checkpoint.options import PLAIN, Options
+from mindport.checkpoint.plan import Plan, Problem, make_plan
 from mindport.checkpoint.problems import PlanError
 from mindport.checkpoint.publish import check_free, publish
+from mindport.checkpoint.quantised import pair_scales, refuse_quantised
+from mindport.checkpoint.resize import Resize, vocab_change
+from mindport.checkpoint.shards import TargetFile, ckpt_file, indices, safetensors_files
 from mindport.checkpoint.source import Checkpoint
-from mindport.config.hf import read_hf_config, to_hf
-from mindport.config.json_file import write_json
-from mindport.config.native import NativeConfig, read_native_config, write_native_config
+from mindport.config.hf import ModelConfig, read_hf_config
+from mindport.config.native import NativeConfig, write_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
-from mindport.layout import Stored, TensorMap
-from mindport.schema import slots_of
+from mindport.layout import TensorMap
+from mindport.schema import TransformerConfig, VocabChange, slots_of
 from mindport.targets import NATIVE
 
-WEIGHTS = {"safetensors": "model.safetensors", "ckpt": "model.ckpt"}
-"""Format -> file name of converted weights."""
+CKPT = "model.ckpt"
+"""Weights in MindSpore's own format."""
 
 METADATA = {"format": "ms"}
-"""Of a converted safetensors file."""
+"""Of converted safetensors files."""
 
 SIDE_FILES = (
     "1_Pooling/config.json",
@@ -53,47 +56,69 @@ SIDE_FILES = (
 
 
 @dataclass(frozen=True)
+class Planned:
+    """What a conversion will do, or why it cannot.
+
+    Args:
+        model: the folder that is read.
+        config: will be written beside the weights.
+        found: the source's weights files.
+        plan: outputs, or problems.
+        implied: values of config fields that the tensors imply, where there are problems.
+        job: to be carried out; None where there are problems.
+    """
+
+    model: Path
+    config: NativeConfig
+    found: Found
+    plan: Plan
+    implied: tuple[Implied, ...]
+    job: Job | None
+
+    def ready(self) -> Job:
+        """The job.
+
+        Raises:
+            PlanError: there are problems; all of them at once.
+        """
+        if self.job is None:
+            raise PlanError(self.model, self.plan.problems, self.implied)
+        return self.job
+
+
+@dataclass(frozen=True)
 class Conversion:
     """What a conversion did.
 
     Args:
         folder: what was written.
-        config: the native config written beside the weights.
-        plan: what was carried out; None where only a config was converted.
-        weights: name of the weights file; None likewise.
+        config: the native config of that side.
+        planned: what was carried out; None where only a config was converted.
     """
 
     folder: Path
     config: NativeConfig
-    plan: Plan | None
-    weights: Path | None
+    planned: Planned | None
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.planned.plan if self.planned else None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the weights files."""
+        return tuple(file.name for file in self.planned.ready().files) if self.planned else ()
 
 
-def weights_file(folder: Path) -> tuple[str, Path]:
-    """Format and path of a converted folder's weights.
-
-    Raises:
-        MindportError: there are none.
-    """
-    for kind, name in WEIGHTS.items():
-        if (folder / name).is_file():
-            return kind, folder / name
-    raise MindportError(
-        tr("{folder} holds no converted weights.", folder=folder),
-        tr("Run `mindport convert` on the model folder first."),
-    )
+def no_progress(_: int) -> None:
+    """For those who do not want to know."""
 
 
-def _no_progress(_: int) -> None:
-    pass
-
-
-def plan_conversion(model: Path) -> tuple[NativeConfig, Plan]:
+def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
     """The plan to bring a Hugging Face folder to the native target, from its config and tensor headers alone.
 
     Raises:
         MindportError: something cannot be read or is not supported.
-        PlanError: tensors without a place, missing or mis-shaped; all of them at once.
     """
     described = read_hf_config(model)
     if described.part.path:
@@ -106,42 +131,116 @@ def plan_conversion(model: Path) -> tuple[NativeConfig, Plan]:
             ),
             tr("Give its config.json, or a folder with the weights of the text model alone."),
         )
-    source = safetensors.read_folder(model)
+    found = find_weights(model)
+    source = pair_scales(found.entries, described.hf)
+    stamps = stamps_of(found.files)
     spelling = spelling_of(described, source)
     described = with_optional_parts(described, spelling, source)
     declaration, config = described.declaration, described.transformer
-    tensors = tensor_map(declaration, config, spelling)
     skipped = skipped_tensors(declaration, described.declared_class, config, spelling)
     copies = tied_copies(declaration, config, spelling)
     copies = {name: slot for name, slot in copies.items() if name not in skipped}
-    if not config.tie_word_embeddings:
-        for name in copies.keys() & source.keys():
-            # Not tied, it may differ, and it is the one that counts where the class does not read the other.
-            holder = next(n for n, stored in tensors.items() if copies[name] in stored.parts)
-            if holder in skipped:
-                tensors[name] = tensors.pop(holder)
-    plan = make_plan(source, tensors, NATIVE.parameters(config), slots_of(config), copies=copies, skipped=skipped)
+    tensors = _counting(tensor_map(declaration, config, spelling), source, config, copies, skipped)
+    change = _vocab(config, options)
+    plan = make_plan(
+        source,
+        tensors,
+        NATIVE.parameters(config),
+        slots_of(config),
+        copies=copies,
+        skipped=skipped,
+        policy=options.policy,
+        resize=Resize.of(change, config),
+        found=[Problem(name, what) for name, what in found.problems],
+    )
     if plan.problems:
-        raise PlanError(model, plan.problems)
-    return NativeConfig(described, spelling, tuple(plan.copies)), plan
+        refuse_quantised(source)
+        hints = tuple(implied(described, spelling, source))
+        return Planned(model, NativeConfig(described, spelling), found, plan, hints, None)
+    native = _as_written(described, spelling, plan, options, change)
+
+    def finish(folder: Path) -> None:
+        write_native_config(folder, native)
+        copy_side_files(model, folder)
+
+    files = target_files(plan, options)
+    job = Job(plan, files, indices(files, hugging_face=False), stamps, finish, {"options": options.to_json()})
+    return Planned(model, native, found, plan, (), job)
+
+
+def _counting(
+    tensors: TensorMap,
+    source: Checkpoint,
+    config: TransformerConfig,
+    copies: dict[str, str],
+    skipped: dict[str, str],
+) -> TensorMap:
+    """The tensors, with those that count in this file: not tied, a copy may differ, and where the class does not read
+    the other, it is the copy that counts."""
+    if config.tie_word_embeddings:
+        return tensors
+    result = dict(tensors)
+    for name in copies.keys() & source.keys():
+        holder = next(n for n, stored in result.items() if copies[name] in stored.parts)
+        if holder in skipped:
+            result[name] = result.pop(holder)
+    return result
+
+
+def _vocab(config: TransformerConfig, options: Options) -> VocabChange | None:
+    change = vocab_change(config, options.vocab_size, options.vocab_rule or "zeros", options.vocab_map)
+    if change and -1 in change.origins and options.vocab_rule is None:
+        raise MindportError(
+            tr("The vocabulary gets new rows, and nothing says what they are to hold."),
+            tr("Choose a rule with --vocab-init."),
+        )
+    return change
+
+
+def _as_written(
+    described: ModelConfig, spelling: Spelling, plan: Plan, options: Options, change: VocabChange | None
+) -> NativeConfig:
+    changes: dict[str, object] = {}
+    if options.policy.default:
+        changes["params_dtype"] = NAMES[options.policy.default]
+    if change:
+        changes["vocab_size"] = change.after
+    return NativeConfig(described.with_transformer(**changes), spelling, tuple(plan.copies), change)
+
+
+def target_files(plan: Plan, options: Options) -> tuple[TargetFile, ...]:
+    """The weights files of a native folder.
+
+    Raises:
+        MindportError: the format has no shards.
+    """
+    if options.weights_format == "ckpt":
+        if options.shard_bytes is not None:
+            raise MindportError(
+                tr("A .ckpt is always one file."), tr("Leave the shard size out, or write safetensors.")
+            )
+        return (ckpt_file(plan.outputs, CKPT),)
+    return safetensors_files(plan.outputs, METADATA, options.shard_bytes)
 
 
 def convert(
     model: Path,
     folder: Path,
+    options: Options = PLAIN,
     *,
-    weights_format: str = "safetensors",
     overwrite: bool = False,
-    progress: Progress = _no_progress,
+    resume: bool = False,
+    progress: Progress = no_progress,
 ) -> Conversion:
     """Convert a Hugging Face model folder, or a config.json alone, to the native target.
 
     Args:
         model: model folder, or a config.json.
         folder: to be written; it appears only when everything in it is complete.
-        weights_format: "safetensors" or "ckpt".
+        options: how the weights are to be written.
         overwrite: replace an existing folder.
-        progress: called with the number of bytes just written.
+        resume: go on with what a killed run left.
+        progress: called with the number of bytes just written, from several threads, one at a time.
 
     Raises:
         MindportError: the model cannot be read, is not supported, or the folder cannot be written.
@@ -152,79 +251,14 @@ def convert(
         config = NativeConfig(read_hf_config(model))
         with publish(folder, overwrite=overwrite) as work:
             write_native_config(work, config)
-        return Conversion(folder, config, None, None)
-    config, plan = plan_conversion(model)
-    with publish(folder, overwrite=overwrite) as work:
-        done = write_conversion(model, work, config, plan, weights_format, progress)
-    return replace(done, folder=folder, weights=folder / WEIGHTS[weights_format])
+        return Conversion(folder, config, None)
+    planned = plan_conversion(model, options)
+    carry_out(planned.ready(), folder, overwrite=overwrite, resume=resume, progress=progress)
+    return Conversion(folder, planned.config, planned)
 
 
-def write_conversion(
-    model: Path, folder: Path, config: NativeConfig, plan: Plan, weights_format: str, progress: Progress
-) -> Conversion:
-    """Carry out a plan of `plan_conversion` in a folder that exists and is empty. See `convert`."""
-    check_copies(plan)
-    weights = folder / WEIGHTS[weights_format]
-    if weights_format == "ckpt":
-        write_ckpt(plan, weights, progress)
-    else:
-        write_safetensors(plan, weights, progress, METADATA)
-    write_native_config(folder, config)
-    _copy_side_files(model, folder)
-    return Conversion(folder, config, plan, weights)
-
-
-def export(folder: Path, model: Path, *, overwrite: bool = False, progress: Progress = _no_progress) -> Conversion:
-    """Write a native folder (safetensors weights) back as a Hugging Face folder.
-
-    Copies of tied weights that the source checkpoint held are written again, names in the source's spelling, tensors
-    in the order in which the safetensors package would write them.
-
-    Raises:
-        MindportError: the folder cannot be read, or the model cannot be written.
-        PlanError: weights that do not fit the config.
-    """
-    check_free(model, overwrite=overwrite, source=folder)
-    config = read_native_config(folder)
-    described, transformer = config.model, config.model.transformer
-    weights = folder / WEIGHTS["safetensors"]
-    if not weights.is_file():
-        raise MindportError(
-            tr("{path} does not exist.", path=weights),
-            tr("Convert the model with safetensors weights first."),
-        )
-    spelling = config.spelling or next(spellings(described.declaration, described.hf))
-    copies = tied_copies(described.declaration, transformer, spelling)
-    target = tensor_map(described.declaration, transformer, spelling)
-    target.update({name: Stored((copies[name],)) for name in config.copies})
-    source = safetensors.read_header(weights)
-    native = NATIVE.parameters(transformer)
-    plan = make_plan(source, native, _as_saved(target, native, source), slots_of(transformer))
-    if plan.problems:
-        raise PlanError(folder, plan.problems)
-    with publish(model, overwrite=overwrite) as work:
-        write_safetensors(plan, work / safetensors.SINGLE_FILE, progress, {"format": "pt"})
-        write_json(work / "config.json", to_hf(described))
-        _copy_side_files(folder, work)
-    return Conversion(model, config, plan, model / safetensors.SINGLE_FILE)
-
-
-def _as_saved(target: TensorMap, native: TensorMap, source: Checkpoint) -> TensorMap:
-    """The target in the order of the safetensors package: wide elements first, then by name."""
-    widths = {
-        part: ITEM_SIZE[source[name].dtype]
-        for name, stored in native.items()
-        if name in source
-        for part in stored.parts
-    }
-
-    def key(name: str) -> tuple[int, str]:
-        return -widths.get(target[name].parts[0], 0), name
-
-    return {name: target[name] for name in sorted(target, key=key)}
-
-
-def _copy_side_files(source: Path, folder: Path) -> None:
+def copy_side_files(source: Path, folder: Path) -> None:
+    """Copy the tokenizer and what else belongs to a model but is neither configuration nor weights."""
     for name in SIDE_FILES:
         if (source / name).is_file():
             (folder / name).parent.mkdir(exist_ok=True)

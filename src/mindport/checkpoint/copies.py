@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from mindport.checkpoint.execute import Reader
+from mindport.checkpoint.content import Content
+from mindport.checkpoint.digest import digest_of
+from mindport.checkpoint.files import Files
 from mindport.checkpoint.plan import Output, Plan
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.layout import Stored
-from mindport.layout.trace import trace
 
 
 def check_copies(plan: Plan) -> None:
@@ -18,13 +17,12 @@ def check_copies(plan: Plan) -> None:
     Raises:
         MindportError: a copy differs, so that dropping it would lose weights.
     """
-    with Reader(plan) as reader:
+    with Files() as files:
+        content = Content(plan.unresized(), files)
         for name, slot in plan.copies.items():
-            entry, twin = plan.source[name], Stored((slot,))
-            runs = trace(twin, plan.slots, plan.slot_shapes)
-            dtype = plan.source[plan.slots[slot][0]].dtype
-            output = Output(name, dtype, entry.shape, twin, None if runs is None else tuple(runs))
-            same = entry.dtype == dtype and _digest(reader.content(output)) == _digest(reader.bytes_of(entry))
+            entry = plan.source[name]
+            twin = Output(name, plan.source[plan.slots[slot][0]].dtype, entry.shape, Stored((slot,)))
+            same = entry.dtype == twin.dtype and digest_of(content.chunks(twin)) == digest_of(content.values(entry))
             if not same:
                 raise MindportError(
                     tr(
@@ -34,12 +32,3 @@ def check_copies(plan: Plan) -> None:
                     ),
                     tr('Set "tie_word_embeddings" to false in config.json if the model was trained untied.'),
                 )
-
-
-def _digest(chunks: Iterable[bytes]) -> bytes:
-    import hashlib  # slow to load, and a config alone has no weights to compare
-
-    digest = hashlib.blake2b()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.digest()

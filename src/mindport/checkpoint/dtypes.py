@@ -15,6 +15,9 @@ ITEM_SIZE: dict[str, int] = {
 }  # fmt: skip
 """Bytes of one element."""
 
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""Codes that may be cast into one another."""
+
 NAMES: dict[str, str] = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",

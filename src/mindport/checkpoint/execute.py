@@ -1,136 +1,142 @@
-"""Carrying out a plan: bytes from the source to one target file, in order, with bounded memory."""
+"""Carrying out a plan: bytes from the source into preallocated target files, by a few threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import BinaryIO
 
-from mindport.checkpoint import ckpt, safetensors
-from mindport.checkpoint.plan import Output, Plan
-from mindport.checkpoint.source import TensorEntry, changed_while_reading
-from mindport.layout.trace import row_count
+from mindport.checkpoint.carry_out import Progress
+from mindport.checkpoint.content import CHUNK, Content
+from mindport.checkpoint.digest import Watch, digest_of, new_digest
+from mindport.checkpoint.files import Files
+from mindport.checkpoint.journal import Done, Journal
+from mindport.checkpoint.plan import Plan
+from mindport.checkpoint.shards import Placed, TargetFile
 
-CHUNK = 1 << 20
-"""Bytes copied at a time; larger buffers are not faster."""
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes just written."""
-
-
-Piece = tuple[str, bytes | memoryview]
-"""Some bytes of a file, and the tensor whose values they are; "" where they describe instead."""
+THREADS = 2
+"""More are not faster where the disk is the limit."""
 
 
-def write_safetensors(plan: Plan, path: Path, progress: Progress, metadata: dict[str, str]) -> None:
-    """Write the plan's outputs as one safetensors file, flushed to disk.
+def execute(plan: Plan, folder: Path, files: Sequence[TargetFile], progress: Progress, journal: Journal) -> None:
+    """Write weights files, flushed to disk. What the journal has as done is read again, and kept if it is as it says.
 
-    Raises:
-        MindportError: the source changed while it was read.
-        OSError: the disk is full, or the target cannot be written.
-    """
-    with Reader(plan) as reader:
-        _write(safetensors_pieces(plan, reader, metadata), path, progress)
-
-
-def write_ckpt(plan: Plan, path: Path, progress: Progress) -> None:
-    """Write the plan's outputs as one MindSpore `.ckpt` file, flushed to disk.
+    Args:
+        plan: says what the outputs are made of.
+        folder: exists.
+        files: to be written, all or this process's share.
+        progress: called from several threads, one at a time.
+        journal: is told of each tensor when it is written.
 
     Raises:
-        MindportError: the source changed while it was read.
+        MindportError: the source changed while it was read, or a value does not fit its dtype.
         OSError: the disk is full, or the target cannot be written.
     """
-    with Reader(plan) as reader:
-        _write(ckpt_pieces(plan, reader), path, progress)
+    with Files() as sources:
+        run = _Run(plan, sources, progress, journal)
+        for file in files:
+            run.write(folder / file.name, file)
 
 
-def safetensors_pieces(plan: Plan, reader: Reader, metadata: dict[str, str]) -> Iterator[Piece]:
-    """Every byte of the plan's safetensors file, in order."""
-    header, _ = safetensors.make_header([(o.name, o.dtype, o.shape) for o in plan.outputs], metadata)
-    yield "", header
-    for output in plan.outputs:
-        for content in reader.content(output):
-            yield output.name, content
-
-
-def ckpt_pieces(plan: Plan, reader: Reader) -> Iterator[Piece]:
-    """Every byte of the plan's `.ckpt` file, in order."""
-    for output in plan.outputs:
-        content = reader.content(output)
-        pending = memoryview(b"")
-        for head, _, length in ckpt.slices(output.name, output.dtype, output.shape):
-            yield "", head
-            while length:
-                pending = pending or memoryview(next(content))
-                yield output.name, pending[:length]
-                length, pending = length - min(length, len(pending)), pending[length:]
-
-
-def _write(pieces: Iterable[Piece], path: Path, progress: Progress) -> None:
-    with path.open("wb") as file:
-        for tensor, content in pieces:
-            file.write(content)
-            if tensor:
-                progress(len(content))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-class Reader:
-    """Open source files, and the content of outputs as a stream of chunks."""
-
-    def __init__(self, plan: Plan) -> None:
+class _Run:
+    def __init__(self, plan: Plan, sources: Files, progress: Progress, journal: Journal) -> None:
         self._plan = plan
-        self._files: dict[Path, BinaryIO] = {}
-        self._stack = ExitStack()
+        self._sources = sources
+        self._progress = progress
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
 
-    def __enter__(self) -> Reader:
-        return self
+    def write(self, path: Path, file: TargetFile) -> None:
+        target = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if file.nbytes:
+                os.posix_fallocate(target, 0, file.nbytes)  # a full disk shows now, and later writes are quicker
+            os.truncate(target, file.nbytes)
+            for offset, content in file.frames:
+                _write_at(target, memoryview(content), offset)
+            self._write_outputs(target, file.outputs)
+            os.fsync(target)
+        finally:
+            os.close(target)
 
-    def __exit__(self, *exc: object) -> None:
-        self._stack.close()
+    def _write_outputs(self, target: int, outputs: Sequence[Placed]) -> None:
+        waiting = iter(outputs)
 
-    def content(self, output: Output) -> Iterator[bytes]:
-        """The output's bytes in order, at most CHUNK at a time."""
-        if output.runs is None:
-            yield from self._rearranged(output)
-            return
-        for run in output.runs:
-            entry = self._plan.source[run.tensor]
-            row = entry.nbytes // row_count(entry.shape) if entry.nbytes else 0
-            yield from self._range(entry, run.start * row, run.rows * row)
+        def work() -> None:
+            watch = Watch()
+            content = Content(self._plan, self._sources, watch.seen)
+            while not self._stop.is_set():
+                with self._lock:
+                    placed = next(waiting, None)
+                if placed is None:
+                    return
+                self._write_output(target, placed, content, watch)
 
-    def bytes_of(self, entry: TensorEntry) -> Iterator[bytes]:
-        """One source tensor as it lies, at most CHUNK at a time."""
-        return self._range(entry, 0, entry.nbytes)
-
-    def _rearranged(self, output: Output) -> Iterator[bytes]:
-        plan = self._plan
-        wanted = dict.fromkeys(plan.slots[part][0] for part in output.stored.parts)
-        pieces = {}
-        for tensor in wanted:
-            stored = next(plan.slots[part][2] for part in output.stored.parts if plan.slots[part][0] == tensor)
-            pieces[tensor] = stored.split(plan.source[tensor].read(), [plan.slot_shapes[p] for p in stored.parts])
-        whole = output.stored.join([pieces[plan.slots[p][0]][plan.slots[p][1]] for p in output.stored.parts])
-        count = row_count(whole.shape)
-        rows = whole.reshape(count, whole.size // max(1, count))
-        step = max(1, CHUNK // max(1, rows.shape[1] * rows.itemsize))
-        for start in range(0, rows.shape[0], step):
-            yield rows[start : start + step].tobytes()
-
-    def _range(self, entry: TensorEntry, start: int, length: int) -> Iterator[bytes]:
-        file = self._files.get(entry.path)
-        if file is None:
+        self._stop.clear()
+        with ThreadPoolExecutor(THREADS) as pool:
+            workers = [pool.submit(work) for _ in range(min(THREADS, len(outputs)))]
             try:
-                file = self._files[entry.path] = self._stack.enter_context(entry.path.open("rb", buffering=0))
-            except OSError:
-                raise changed_while_reading(entry.path) from None
-        position, end = entry.offset + start, entry.offset + start + length
-        while position < end:
-            content = os.pread(file.fileno(), min(CHUNK, end - position), position)
-            if not content:
-                raise changed_while_reading(entry.path)
-            yield content
-            position += len(content)
+                for worker in workers:
+                    worker.result()
+            finally:
+                self._stop.set()  # an error or an interrupt ends the others after their current chunk
+                wait(workers)
+
+    def _write_output(self, target: int, placed: Placed, content: Content, watch: Watch) -> None:
+        output = placed.output
+        done = self._journal.done.get(output.name)
+        if done and digest_of(read_places(target, placed)) == done.digest:
+            self._count(output.nbytes)
+            return
+        digest = new_digest()
+        places = _Places(placed)
+        for chunk in content.chunks(output):
+            if self._stop.is_set():
+                return
+            digest.update(chunk)
+            for offset, part in places.of(chunk):
+                _write_at(target, part, offset)
+            self._count(len(chunk))
+        sources = {self._plan.slots[part][0] for part in output.stored.parts}
+        seen = watch.complete(self._plan.source[name] for name in sources)
+        with self._lock:
+            self._journal.add(output.name, Done(digest.hexdigest(), seen))
+
+    def _count(self, nbytes: int) -> None:
+        with self._lock:
+            self._progress(nbytes)
+
+
+class _Places:
+    """Where the next bytes of an output go."""
+
+    def __init__(self, placed: Placed) -> None:
+        self._left = [list(place) for place in placed.places]
+
+    def of(self, chunk: memoryview) -> Iterator[tuple[int, memoryview]]:
+        while chunk:
+            offset, length = self._left[0]
+            part, chunk = chunk[:length], chunk[length:]
+            yield offset, part
+            self._left[0] = [offset + len(part), length - len(part)]
+            if not self._left[0][1]:
+                self._left.pop(0)
+
+
+def read_places(file: int, placed: Placed) -> Iterator[memoryview]:
+    """The bytes of an output as they lie in its file; fewer where the file is shorter."""
+    buffer = memoryview(bytearray(CHUNK))
+    for offset, length in placed.places:
+        end = offset + length
+        while offset < end and (count := os.preadv(file, [buffer[: end - offset]], offset)):
+            yield buffer[:count]
+            offset += count
+
+
+def _write_at(file: int, content: memoryview, offset: int) -> None:
+    while content:
+        count = os.pwrite(file, content, offset)
+        content, offset = content[count:], offset + count

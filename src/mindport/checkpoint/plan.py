@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 
-from mindport.checkpoint.dtypes import ITEM_SIZE
-from mindport.checkpoint.source import Checkpoint
+from mindport.checkpoint.dtypes import ITEM_SIZE, NAMES
+from mindport.checkpoint.policy import KEEP, DtypePolicy
+from mindport.checkpoint.resize import Resize
+from mindport.checkpoint.source import Checkpoint, TensorEntry
 from mindport.i18n import tr
 from mindport.layout import Stored, TensorMap
 from mindport.layout.ops import Shape
-from mindport.layout.trace import Run, trace
 
 SlotSource = tuple[str, int, Stored]
 """Source tensor, index of the slot among its parts, and what that tensor is made of."""
@@ -24,14 +26,12 @@ class Output:
     Args:
         name, dtype, shape: as it will be written.
         stored: the slots it is made of.
-        runs: rows of source tensors to copy, in order; None: the values have to be rearranged in memory.
     """
 
     name: str
     dtype: str
     shape: Shape
     stored: Stored
-    runs: tuple[Run, ...] | None
 
     @property
     def nbytes(self) -> int:
@@ -54,10 +54,11 @@ class Plan:
         source: the checkpoint to read.
         outputs: tensors to write, in order.
         slots: slot -> where its values come from.
-        slot_shapes: slot -> shape.
+        slot_shapes: slot -> shape in the source.
         copies: source tensors that must equal a slot -> that slot.
         skipped: source tensors left out -> reason.
         problems: if there are any, nothing may be written.
+        resize: the change of the vocabulary, if any.
     """
 
     source: Checkpoint
@@ -67,10 +68,31 @@ class Plan:
     copies: Mapping[str, str]
     skipped: Mapping[str, str]
     problems: tuple[Problem, ...]
+    resize: Resize | None = None
+
+    def unresized(self) -> Plan:
+        """The plan as the source has its vocabulary."""
+        return replace(self, resize=None)
 
     @property
     def bytes_out(self) -> int:
         return sum(output.nbytes for output in self.outputs)
+
+    @property
+    def used(self) -> dict[str, TensorEntry]:
+        """Source tensors that are read: all but those left out."""
+        return {name: entry for name, entry in self.source.items() if name not in self.skipped}
+
+    @property
+    def bytes_in(self) -> int:
+        """Stored bytes to read."""
+        return sum(entry.stored_nbytes for entry in self.used.values())
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that are read."""
+        scales = (entry.scales.factors.path for entry in self.used.values() if entry.scales)
+        return sorted({*(entry.path for entry in self.used.values()), *scales})
 
 
 def make_plan(
@@ -81,19 +103,25 @@ def make_plan(
     *,
     copies: Mapping[str, str] | None = None,
     skipped: Mapping[str, str] | None = None,
+    policy: DtypePolicy = KEEP,
+    resize: Resize | None = None,
+    found: Iterable[Problem] = (),
 ) -> Plan:
     """Place every tensor of `source` and every tensor of the target, or say why not.
 
     Args:
         source: tensors that exist.
         source_map, target_map: what the tensors of each side are made of.
-        slot_shapes: the model's slots.
+        slot_shapes: the model's slots, in the source's shapes.
         copies: names that may exist besides, as copies of a slot.
         skipped: names that may exist besides, to be left out -> reason.
+        policy: dtypes of the outputs.
+        resize: change of the vocabulary.
+        found: problems that are known already.
     """
     copies = {name: slot for name, slot in (copies or {}).items() if name in source}
     skipped = {name: why for name, why in (skipped or {}).items() if name in source and name not in source_map}
-    problems: list[Problem] = []
+    problems = list(found)
 
     def shape_of(stored: Stored) -> Shape:
         return stored.shape([slot_shapes[part] for part in stored.parts])
@@ -136,10 +164,15 @@ def make_plan(
     outputs: list[Output] = []
     if not problems:
         for name, stored in target_map.items():
-            dtypes = {source[slots[part][0]].dtype for part in stored.parts}
+            dtypes = {policy.dtype(part, source[slots[part][0]].dtype) for part in stored.parts}
             if len(dtypes) > 1:
-                problems.append(Problem(name, tr("its parts have different dtypes: {dtypes}", dtypes=sorted(dtypes))))
+                names = sorted(NAMES[dtype] for dtype in dtypes)
+                problems.append(Problem(name, tr("its parts have different dtypes: {dtypes}", dtypes=names)))
                 continue
-            runs = trace(stored, slots, slot_shapes)
-            outputs.append(Output(name, dtypes.pop(), shape_of(stored), stored, None if runs is None else tuple(runs)))
-    return Plan(source, tuple(outputs), slots, slot_shapes, copies, skipped, tuple(problems))
+            shape = shape_of(stored)
+            if resize and resize.concerns(stored):
+                shape = (resize.change.after, *shape[1:])
+            outputs.append(Output(name, dtypes.pop(), shape, stored))
+    if problems:
+        outputs = []
+    return Plan(source, tuple(outputs), slots, slot_shapes, copies, skipped, tuple(problems), resize)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from mindport.checkpoint.implied import Implied, describe
 from mindport.checkpoint.plan import Problem
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -22,14 +23,14 @@ _MARK = "\x00"
 class PlanError(MindportError):
     """Config and checkpoint do not fit. `problems` holds every one of them."""
 
-    def __init__(self, model: Path, problems: Sequence[Problem]) -> None:
+    def __init__(self, model: Path, problems: Sequence[Problem], found: Sequence[Implied] = ()) -> None:
         rows = collapse(problems)
         listed = [f"  {name}: {what}" for name, what in rows[:_SHOWN]]
         if len(rows) > _SHOWN:
             listed.append("  " + tr("... and {count} more", count=len(rows) - _SHOWN))
         super().__init__(
             tr("{model}: config and checkpoint do not fit.", model=model) + "\n" + "\n".join(listed) + "\n",
-            tr("Compare config.json with the tensors it describes."),
+            describe(found) or tr("Compare config.json with the tensors it describes."),
         )
         self.problems = tuple(problems)
 

@@ -42,6 +42,13 @@ class TensorEntry:
         return prod(self.shape) * ITEM_SIZE[self.dtype]
 
     @property
+    def stored_nbytes(self) -> int:
+        """Bytes of them in the files, those of the scales included."""
+        if self.scales is None:
+            return self.nbytes
+        return prod(self.shape) * ITEM_SIZE[self.scales.stored_dtype] + self.scales.factors.nbytes
+
+    @property
     def plain(self) -> bool:
         """Whether the values lie in the file as they are, in order."""
         return self.strides is None and self.scales is None

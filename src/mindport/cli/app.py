@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mindport.cli import convert, diff, inspect, list_, migrate, verify
+from mindport.cli import convert, diff, export, inspect, list_, migrate, verify
 from mindport.cli.output import print_error
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -24,6 +24,9 @@ app = typer.Typer(
 app.command("inspect", help=tr("Check a config: every key, where it goes, and what happens to it."))(inspect.command)
 app.command("diff", help=tr("Compare two configs: what differs, and what each difference changes."))(diff.command)
 app.command("convert", help=tr("Convert a model folder, or a config alone, to a target."))(convert.command)
+app.command("export", help=tr("Bring a converted folder, or a training checkpoint, back to Hugging Face."))(
+    export.command
+)
 app.command("verify", help=tr("Compare a converted folder with its source, in numbers."))(verify.command)
 app.command("migrate", help=tr("Do a whole migration: convert, check, compare, train ten steps, report."))(
     migrate.command

@@ -19,8 +19,21 @@ from mindport.cli.options import (
     with_declarations,
 )
 from mindport.cli.output import byte_progress, print_json, read_and_left_out
+from mindport.cli.plan import show_plan
+from mindport.cli.weights import (
+    DryRun,
+    Dtypes,
+    Resume,
+    ShardSize,
+    VocabInit,
+    VocabMap,
+    VocabSize,
+    parse_size,
+    read_vocab_map,
+)
 from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
+from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
 
@@ -31,16 +44,50 @@ def command(
     output: OutputFolder,
     to: To = TargetName.native,
     weights_format: Format = WeightsFormat.safetensors,
+    dtype: Dtypes = None,
+    shard_size: ShardSize = None,
+    vocab_size: VocabSize = None,
+    vocab_init: VocabInit = None,
+    vocab_map: VocabMap = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
     overwrite: Overwrite = False,
     declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
     with_declarations(context, declarations, model)
-    from mindport.checkpoint.convert import convert
+    from mindport.checkpoint.carry_out import carry_out
+    from mindport.checkpoint.convert import Conversion, convert, plan_conversion
+    from mindport.checkpoint.options import Options
+    from mindport.checkpoint.policy import parse_policy
+    from mindport.checkpoint.publish import check_free
 
     started = time.perf_counter()
-    with byte_progress(None, tr("writing weights")) as progress:
-        done = convert(model, output, weights_format=weights_format.value, overwrite=overwrite, progress=progress)
+    options = Options(
+        weights_format.value,
+        parse_size(shard_size),
+        parse_policy(dtype or ()),
+        vocab_size,
+        vocab_init.value if vocab_init else None,
+        read_vocab_map(vocab_map),
+    )
+    if not model.is_dir():
+        if dry_run:
+            raise MindportError(
+                tr("{path} is not a folder.", path=model), tr("A plan is about weights: give the model folder.")
+            )
+        done = convert(model, output, options, overwrite=overwrite)
+    else:
+        if not dry_run:
+            check_free(output, overwrite=overwrite, source=model)
+        planned = plan_conversion(model, options)
+        if dry_run:
+            show_plan(planned, output, as_json=as_json)
+            return
+        job = planned.ready()
+        with byte_progress(job.nbytes, tr("writing weights")) as progress:
+            carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+        done = Conversion(output, planned.config, planned)
     seconds = time.perf_counter() - started
     plan = done.plan
     described = done.config.model
@@ -51,7 +98,7 @@ def command(
                 "folder": done.folder,
                 "target": to.value,
                 "config": done.folder / FILE_NAME,
-                "weights": done.folder / done.weights.name if done.weights else None,
+                "weights": [done.folder / name for name in done.files],
                 "tensors_in": len(plan.source) if plan else 0,
                 "tensors_out": len(plan.outputs) if plan else 0,
                 "nbytes": plan.bytes_out if plan else 0,
@@ -69,11 +116,11 @@ def command(
     if unhandled:
         keys = printable(", ".join(unhandled))
         typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
-    if plan and done.weights:
+    if plan:
         typer.echo(
             tr(
                 "{path}: {count} tensors, {mb:.1f} MB in {seconds:.1f} s",
-                path=done.folder / done.weights.name,
+                path=done.folder / (done.files[0] if len(done.files) == 1 else f"model-*.{weights_format.value}"),
                 count=len(plan.outputs),
                 mb=plan.bytes_out / 1e6,
                 seconds=seconds,

@@ -18,7 +18,7 @@ from mindport.i18n import tr
 from mindport.records.formats import printable
 
 if TYPE_CHECKING:
-    from mindport.checkpoint.execute import Progress
+    from mindport.checkpoint.carry_out import Progress
 
 
 def print_json(value: Any) -> None:

@@ -14,7 +14,7 @@ from mindport.config.json_file import read_json_object, write_json
 from mindport.config.sanity import out_of_range
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
-from mindport.schema import TransformerConfig
+from mindport.schema import TransformerConfig, VocabChange
 from mindport.version import __version__
 
 FILE_NAME = "ms_config.json"
@@ -29,11 +29,13 @@ class NativeConfig:
         model: canonical config and source config.
         spelling: how the source checkpoint spelled tensor names; None where only a config was converted.
         copies: tied copies the source checkpoint held.
+        vocab: what the conversion made of the vocabulary, if anything.
     """
 
     model: ModelConfig
     spelling: Spelling | None = None
     copies: tuple[str, ...] = ()
+    vocab: VocabChange | None = None
 
 
 def write_native_config(folder: Path, config: NativeConfig) -> Path:
@@ -46,6 +48,8 @@ def write_native_config(folder: Path, config: NativeConfig) -> Path:
 def to_json(config: NativeConfig) -> dict[str, Any]:
     """The content of `ms_config.json`."""
     source: dict[str, Any] = {"config": config.model.hf, "tied_copies": list(config.copies)}
+    if config.vocab:
+        source["vocab"] = config.vocab.to_json()
     if config.spelling:
         source["names"] = asdict(config.spelling)
     return {
@@ -100,7 +104,10 @@ def read_native_config(path: Path) -> NativeConfig:
         usual = next(spellings(declaration, model.hf))
         if set(copies) - set(tied_copies(declaration, transformer, spelling or usual)):
             raise ValueError(copies)
-        return NativeConfig(model, spelling, copies)
+        vocab = VocabChange.from_json(source["vocab"]) if "vocab" in source else None
+        if vocab and vocab.after != transformer.vocab_size:
+            raise ValueError(vocab)
+        return NativeConfig(model, spelling, copies, vocab)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MindportError(
             tr("{path} is not an ms_config.json written by Mindport: {error!r}.", path=path, error=error),

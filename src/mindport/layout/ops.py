@@ -2,7 +2,7 @@
 
 An operation takes a list of arrays to another list: `join` goes from canonical parts towards the stored tensor,
 `split` back. They use only reshape, slicing, axis swaps and concatenation, so the same code runs on the weights
-themselves and on arrays of row numbers (see `trace`).
+themselves and on arrays of unit numbers (see `trace`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ class Operation(Protocol):
     def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
         """Back to the parts, whose shapes before `join` were `shapes` (only their first axis is read)."""
 
-    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
-        """Whether `join` of such arrays leaves every last axis intact, so that it only reorders rows."""
-
 
 @dataclass(frozen=True)
 class Transpose:
@@ -61,9 +58,6 @@ class Transpose:
 
     def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
         return self.join(arrays)
-
-    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
-        return all(len(s) < 2 for s in shapes)
 
 
 @dataclass(frozen=True)
@@ -126,10 +120,6 @@ class Fuse:
             start += per_group
         return parts
 
-    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
-        # A fused vector is a list of one-element rows: still only reordered.
-        return True
-
     @property
     def _groups(self) -> int:
         assert isinstance(self.groups, int), "bind() the operation to a config first"
@@ -156,7 +146,3 @@ class Stack:
     def split(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[np.ndarray]:
         (whole,) = arrays
         return list(whole)
-
-    def keeps_rows(self, shapes: Sequence[Shape]) -> bool:
-        # A vector has a row per element, and becomes one row of the stack.
-        return all(len(s) > 1 for s in shapes)

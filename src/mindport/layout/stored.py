@@ -32,10 +32,6 @@ class Stored:
         """Shape of the stored tensor from the shapes of its parts."""
         return self._stages(parts)[-1][0]
 
-    def keeps_rows(self, parts: Sequence[Shape]) -> bool:
-        """Whether the stored tensor's rows (last axis) are rows of the parts, unbroken."""
-        return all(op.keeps_rows(stage) for op, stage in zip(self.ops, self._stages(parts), strict=False))
-
     def join(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """The stored tensor from its parts."""
         for op in self.ops:

@@ -1,16 +1,18 @@
-"""Layouts as row movements: which source rows, in order, make up a target tensor.
+"""Layouts as movements of units: which rows or columns of which source tensors make up a target tensor.
 
-Instead of a second description of every operation, its own code is run on arrays of row numbers. A layout that keeps
-rows whole then becomes a list of runs, and the conversion a list of byte ranges to copy.
+Instead of a second description of every operation, its own code is run on arrays of unit numbers. A unit is a run of
+weights that no operation breaks up: in the parts, a row (of a vector, an element). In a stored tensor it is still a
+row, or, where matrices are stored transposed, a column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
-from mindport.layout.ops import Shape, Stack
+from mindport.layout.ops import Shape
 from mindport.layout.stored import Stored
 
 if TYPE_CHECKING:
@@ -18,85 +20,111 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
-    """Consecutive rows of one source tensor, in target order."""
+class Units:
+    """A stored tensor as a number of units.
 
-    tensor: str
-    start: int
-    rows: int
+    Args:
+        shape: of the stored tensor, in units.
+        width: elements of one.
+        columns: each is a column of a matrix, so that its elements are a row's length apart.
+    """
+
+    shape: Shape
+    width: int
+    columns: bool
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape)
 
 
-def row_count(shape: Shape) -> int:
-    """Rows of a tensor: all axes but the last; a vector has one row per element, a scalar one."""
-    count = 1
-    for size in shape[:-1] if len(shape) > 1 else shape:
-        count *= size
-    return count
+@dataclass(frozen=True)
+class Movement:
+    """Where each unit of a target tensor comes from.
+
+    Args:
+        units: of the target.
+        tensors: source tensors, with their units.
+        owner: target unit -> number of the source tensor; -1 where it has no source.
+        unit: target unit -> number of the unit there.
+    """
+
+    units: Units
+    tensors: tuple[tuple[str, Units], ...]
+    owner: np.ndarray
+    unit: np.ndarray
+
+    def runs(self) -> list[tuple[int, int, int, int]]:
+        """Consecutive units of one source: (first target unit, source tensor, first unit there, how many)."""
+        import numpy as np
+
+        if not self.unit.size:
+            return []
+        breaks = (np.diff(self.unit) != 1) | (np.diff(self.owner) != 0)
+        starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+        counts = np.diff(np.concatenate([starts, [self.unit.size]]))
+        columns = (starts, self.owner[starts], self.unit[starts], counts)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def units_of(stored: Stored, parts: Sequence[Shape]) -> Units | None:
+    """The units of a stored tensor whose parts have these shapes; None where an operation breaks rows up."""
+    full = stored.shape(parts)
+    if all(len(part) < 2 for part in parts):
+        return Units(full, 1, False)
+    widths = {part[-1] if len(part) > 1 else None for part in parts}
+    width = widths.pop()
+    if widths or width is None:
+        return None
+    try:
+        thin = stored.shape([_thin(part) for part in parts])
+    except ValueError:
+        return None
+    if thin == (*full[:-1], 1):
+        return Units(thin, width, False)
+    return Units(thin, width, True) if thin == (*full[:-2], 1, full[-1]) else None
 
 
 def trace(
     target: Stored,
     sources: Mapping[str, tuple[str, int, Stored]],
     slot_shapes: Mapping[str, Shape],
-) -> list[Run] | None:
-    """The runs that make up `target`, or None where some operation breaks rows (a transpose).
+) -> Movement | None:
+    """The units that make up `target`, or None where some operation breaks units up.
 
     Args:
         target: a bound stored tensor of the target side.
         sources: slot -> (source tensor, index of the slot among its parts, bound stored tensor of the source side).
         slot_shapes: slot -> shape in elements.
     """
+    import numpy as np
 
-    part_shapes = [slot_shapes[slot] for slot in target.parts]
-    if not target.keeps_rows(part_shapes):
+    units = units_of(target, [slot_shapes[slot] for slot in target.parts])
+    if units is None:
         return None
-    if _whole(target, sources):
-        tensors = [(sources[slot][0], row_count(slot_shapes[slot])) for slot in target.parts]
-        return [Run(tensor, 0, rows) for tensor, rows in tensors if rows]
-    bases: dict[str, int] = {}
+    tensors: dict[str, Units] = {}
+    bases: list[int] = []
     pieces: dict[str, list[np.ndarray]] = {}
-    next_row = 0
+    base = 0
     for slot in target.parts:
-        tensor, _, stored = sources[slot]
-        if tensor in bases:
+        name, _, stored = sources[slot]
+        if name in tensors:
             continue
-        shapes = [slot_shapes[s] for s in stored.parts]
-        if not stored.keeps_rows(shapes):
+        shapes = [slot_shapes[part] for part in stored.parts]
+        found = units_of(stored, shapes)
+        if found is None or found.width != units.width:
             return None
-        rows = row_count(stored.shape(shapes))
-        bases[tensor] = next_row
-        pieces[tensor] = stored.split(_row_numbers(stored.shape(shapes), next_row), [_rows_only(s) for s in shapes])
-        next_row += rows + 1  # a gap, so that no run can join the end of one tensor to the start of another
-    ids = target.join([pieces[sources[slot][0]][sources[slot][1]] for slot in target.parts]).reshape(-1)
-    return _runs(ids, bases)
+        numbers = np.arange(base, base + found.count).reshape(found.shape)
+        pieces[name] = stored.split(numbers, [_thin(shape) for shape in shapes])
+        tensors[name] = found
+        bases.append(base)
+        base += found.count
+    numbers = target.join([pieces[sources[slot][0]][sources[slot][1]] for slot in target.parts]).reshape(-1)
+    starts = np.array(bases)
+    owner = np.searchsorted(starts, numbers, side="right") - 1
+    return Movement(units, tuple(tensors.items()), owner, numbers - starts[owner])
 
 
-def _whole(target: Stored, sources: Mapping[str, tuple[str, int, Stored]]) -> bool:
-    """Whether the target is whole source tensors, one after the other: a model with many experts has thousands."""
-    plain = all(sources[slot][2].parts == (slot,) and not sources[slot][2].ops for slot in target.parts)
-    return plain and all(isinstance(op, Stack) for op in target.ops)
-
-
-def _rows_only(shape: Shape) -> Shape:
+def _thin(shape: Shape) -> Shape:
+    """A part in units: a vector as it is, anything else with rows of one element."""
     return (*shape[:-1], 1) if len(shape) > 1 else shape
-
-
-def _row_numbers(shape: Shape, base: int) -> np.ndarray:
-    import numpy as np
-
-    return np.arange(base, base + row_count(shape), dtype=np.int64).reshape(_rows_only(shape))
-
-
-def _runs(ids: np.ndarray, bases: Mapping[str, int]) -> list[Run]:
-    import numpy as np
-
-    if ids.size == 0:
-        return []
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(ids) != 1) + 1])
-    lengths = np.diff(np.concatenate([starts, [ids.size]]))
-    order: Sequence[tuple[str, int]] = sorted(bases.items(), key=lambda item: item[1])
-    owner = np.searchsorted([base for _, base in order], ids[starts], side="right") - 1
-    return [
-        Run(order[o][0], int(first - order[o][1]), int(n))
-        for o, first, n in zip(owner, ids[starts], lengths, strict=True)
-    ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import mindspore as ms
 import numpy as np
 
-from mindport.checkpoint import safetensors
-from mindport.checkpoint.convert import weights_file
+from mindport.checkpoint.files import read
+from mindport.checkpoint.folder import find_weights
+from mindport.checkpoint.plan import Problem
+from mindport.checkpoint.problems import PlanError
 from mindport.config.native import NativeConfig, read_native_config
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
@@ -57,16 +58,19 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
             tr("The model of {folder} does not fit into memory.", folder=folder),
             tr("Use a machine with more memory, or a smaller model."),
         ) from None
+    found = find_weights(folder)
+    if found.problems:
+        raise PlanError(folder, [Problem(name, what) for name, what in found.problems])
     seen: set[str] = set()
     total = [0, 0]
     carried: set[str] = set()
 
     def arrays() -> Iterator[tuple[str, np.ndarray]]:
-        for name, read in _tensors(folder):
+        for name, entry in found.entries.items():
             if is_carried(name):
                 carried.add(name)
                 continue
-            array = read()
+            array = read(entry)
             seen.add(str(array.dtype))
             total[0] += 1
             total[1] += array.nbytes
@@ -86,21 +90,3 @@ def load_folder(folder: Path, *, keep_hidden_states: bool = False) -> LoadedMode
             tr("Convert the model again."),
         )
     return LoadedModel(network, config, total[0], total[1], tuple(sorted(seen)), bool(seen - {"float32"}), len(carried))
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
-    """Name and reader of every tensor of the weights file."""
-    kind, path = weights_file(folder)
-    if kind == "safetensors":
-        for entry in safetensors.read_header(path).values():
-            yield entry.name, entry.read
-        return
-    try:
-        parameters = ms.load_checkpoint(str(path))
-    except (ValueError, RuntimeError) as error:
-        raise MindportError(
-            tr("{path} is broken: {reason}.", path=path, reason=str(error).splitlines()[0]),
-            tr("Convert the model again."),
-        ) from None
-    for name, parameter in parameters.items():
-        yield name, parameter.asnumpy

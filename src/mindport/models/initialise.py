@@ -6,16 +6,12 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from mindport.schema import TransformerConfig
+from mindport.schema.slots import is_norm
 
 _RESIDUAL = (".attention.o.weight", ".mlp.down.weight", ".mlp.experts.down.weight", ".mlp.shared.down.weight")
 """Ends of the projections back into the residual stream."""
 
 _ZERO = (".bias", ".score_correction")
-
-
-def is_norm(slot: str) -> bool:
-    """Whether a slot belongs to a norm: `layer.3.attention_norm.weight` does, `pooler.weight` does not."""
-    return any(part.endswith("norm") for part in slot.split("."))
 
 
 def initialise(network: nn.Cell, config: TransformerConfig, seed: int) -> None:

@@ -9,9 +9,9 @@ from importlib import metadata
 from math import prod
 from pathlib import Path
 
-from mindport.checkpoint.convert import Conversion, plan_conversion, write_conversion
-from mindport.checkpoint.execute import Progress
-from mindport.checkpoint.plan import Plan
+from mindport.checkpoint.carry_out import Job, Progress, write_weights
+from mindport.checkpoint.convert import plan_conversion
+from mindport.checkpoint.options import Options
 from mindport.checkpoint.problems import collapse_names
 from mindport.checkpoint.publish import check_free, publish
 from mindport.config.audit import audit, unhandled_keys
@@ -62,7 +62,8 @@ def migrate(
     installed("torch", "transformers", "mindspore", "jinja2", "matplotlib")
     check_free(folder, overwrite=overwrite, source=model)
     stages = _Stages(announce)
-    config, plan = plan_conversion(model)
+    planned = plan_conversion(model, Options(weights_format))
+    config, plan, job = planned.config, planned.plan, planned.ready()
     fields = tuple(audit(config.model))
     unhandled = unhandled_keys(config.model)
     stages.done(
@@ -77,8 +78,8 @@ def migrate(
     )
     with publish(folder, overwrite=overwrite) as work:
         before, started = _peak_mb(), time.perf_counter()
-        conversion = write_conversion(model, work, config, plan, weights_format, progress)
-        weights = _record(conversion, plan, weights_format, time.perf_counter() - started, _peak_mb() - before)
+        write_weights(job, work, progress)
+        weights = _record(job, time.perf_counter() - started, _peak_mb() - before)
         stages.done(
             "weights",
             True,
@@ -187,7 +188,8 @@ def _failed(migration: Migration, folder: Path) -> MindportError:
     )
 
 
-def _record(conversion: Conversion, plan: Plan, weights_format: str, seconds: float, peak_mb: float) -> WeightsRecord:
+def _record(job: Job, seconds: float, peak_mb: float) -> WeightsRecord:
+    plan = job.plan
     parameters: dict[str, list[str]] = {}
     for output in plan.outputs:
         for part in output.stored.parts:
@@ -197,7 +199,7 @@ def _record(conversion: Conversion, plan: Plan, weights_format: str, seconds: fl
         tensors_out=len(plan.outputs),
         nbytes=plan.bytes_out,
         dtypes=tuple(sorted({output.dtype for output in plan.outputs})),
-        file=conversion.weights.name if conversion.weights else "",
+        file=", ".join(file.name for file in job.files),
         skipped=plan.skipped,
         tied_copies=tuple(plan.copies),
         placed=tuple(collapse_names((name, ", ".join(made)) for name, made in parameters.items())),

@@ -2,6 +2,7 @@
 
 from mindport.schema.slots import MTP, SLOTS, PlacedSlot, Slot, count_parameters, indices, placed_slots, slots_of
 from mindport.schema.transformer_config import NUMERICS, RUN, TRAINING, TransformerConfig
+from mindport.schema.vocab_change import VOCAB_RULES, VocabChange
 
 __all__ = [
     "MTP",
@@ -9,9 +10,11 @@ __all__ = [
     "RUN",
     "SLOTS",
     "TRAINING",
+    "VOCAB_RULES",
     "PlacedSlot",
     "Slot",
     "TransformerConfig",
+    "VocabChange",
     "count_parameters",
     "indices",
     "placed_slots",

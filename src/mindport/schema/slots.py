@@ -58,6 +58,11 @@ class Slot:
     def per_layer(self) -> bool:
         return "{L}" in self.name
 
+    @property
+    def per_token(self) -> bool:
+        """Whether each row belongs to a token of the vocabulary."""
+        return self.shape.split(",")[0] == "vocab_size"
+
 
 @dataclass(frozen=True)
 class PlacedSlot:
@@ -288,3 +293,8 @@ def slots_of(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
         slot name with indices filled in -> shape in elements.
     """
     return {placed.name: placed.shape for placed in placed_slots(config)}
+
+
+def is_norm(slot: str) -> bool:
+    """Whether a slot belongs to a norm: `layer.3.attention_norm.weight` does, `pooler.weight` does not."""
+    return any(part.endswith("norm") for part in slot.split("."))

@@ -15,7 +15,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 
-from mindport.models.initialise import is_norm
+from mindport.schema.slots import is_norm
 
 
 def decays(slot: str) -> bool:

@@ -1,0 +1,249 @@
+"""From a plan to a finished folder: room, ranks, weights, checksums, publication."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mindport.checkpoint.plan import Plan
+from mindport.checkpoint.publish import Work, unwritable, work_of
+from mindport.checkpoint.ranks import Rank, rank_of
+from mindport.checkpoint.shards import TargetFile
+from mindport.checkpoint.source import changed_while_reading
+from mindport.config.json_file import write_json
+from mindport.errors import MindportError
+from mindport.i18n import tr
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes just written."""
+
+Stamp = tuple[int, int, int]
+"""Size, time of the last change and number of a file."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A folder to be written.
+
+    Args:
+        plan: what its weights are made of.
+        files: its weights files.
+        indices: index files besides: name -> JSON.
+        stamps: of the source's files when their headers were read.
+        finish: writes everything else into a folder: configuration, side files.
+        notes: for the manifest.
+    """
+
+    plan: Plan
+    files: tuple[TargetFile, ...]
+    indices: Mapping[str, Mapping[str, Any]]
+    stamps: Mapping[Path, Stamp]
+    finish: Callable[[Path], None]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all weights files."""
+        return sum(file.nbytes for file in self.files)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells this job from any other: source files, plan and layout of the target."""
+        from mindport.checkpoint.digest import new_digest
+
+        digest = new_digest()
+        for path, stamp in sorted(self.stamps.items()):
+            digest.update(repr((str(path.resolve()), stamp)).encode())
+        digest.update(repr((self.plan.resize, self.notes)).encode())
+        for file in self.files:
+            digest.update(repr(file).encode())
+        return digest.hexdigest()
+
+
+def stamps_of(paths: Sequence[Path]) -> dict[Path, Stamp]:
+    """What shows whether a file is the same as before.
+
+    Raises:
+        MindportError: a file is gone.
+    """
+    found = {}
+    for path in paths:
+        try:
+            info = path.stat()
+        except OSError:
+            raise changed_while_reading(path) from None
+        found[path] = (info.st_size, info.st_mtime_ns, info.st_ino)
+    return found
+
+
+def write_weights(job: Job, folder: Path, progress: Progress) -> None:
+    """Write everything of a job into a folder that exists, alone and without resuming.
+
+    Raises:
+        MindportError: the source changed while it was read, or cannot be converted after all.
+        OSError: the folder cannot be written.
+    """
+    _Writer(job, folder, Rank(0, 1, ""), progress).alone()
+
+
+def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress: Progress) -> None:
+    """Write a folder; it appears when it is complete. Under a launcher, the ranks share the weights files.
+
+    After an interrupt or a kill, the unfinished folder stays under its hidden name until the next run, which goes on
+    where it ended (`resume`) or starts over.
+
+    Raises:
+        MindportError: the folder exists or cannot be written, the source changed or cannot be converted after all,
+            another rank failed, or what is to be resumed is another conversion.
+    """
+    rank = rank_of(os.environ)
+    with ExitStack() as stack:
+        work: Work | None = None
+        if rank.number == 0:
+            work = Work(folder, overwrite=overwrite, resume=resume)
+            stack.push(_closing(work))
+            if resume:
+                _check_same(work.path, job.fingerprint)
+            check_room(job, folder, work.path)
+        try:
+            from mindport.checkpoint.meeting import Meeting
+
+            with Meeting(folder.with_name(f".{folder.name}.ranks"), rank, job.fingerprint) as meeting:
+
+                def moved(nbytes: int) -> None:
+                    meeting.check()
+                    progress(nbytes)
+
+                writer = _Writer(job, work_of(folder), rank, moved)
+                writer.share()
+                meeting.done(writer.results())
+                if work:
+                    writer.finish(meeting.results())
+                    work.publish()
+                    meeting.finish()
+                else:
+                    meeting.wait()
+        except OSError as error:
+            raise unwritable(folder, error) from error
+
+
+def _closing(work: Work) -> Callable[..., None]:
+    def close(kind: type[BaseException] | None, *_: object) -> None:
+        # After an error the same would happen again; after an interrupt it may go on.
+        work.close(keep=kind is not None and not issubclass(kind, Exception))
+
+    return close
+
+
+def check_room(job: Job, folder: Path, work: Path | None = None) -> None:
+    """Refuse a target that does not fit on its disk.
+
+    Raises:
+        MindportError: it does not.
+    """
+    free = free_bytes(folder)
+    there = sum(path.stat().st_blocks * 512 for path in work.glob("*") if path.is_file()) if work else 0
+    if job.nbytes > free + there:
+        raise MindportError(
+            tr(
+                "{folder} needs {needed:.1f} GB, and {free:.1f} GB are free on its disk.",
+                folder=folder,
+                needed=job.nbytes / 1e9,
+                free=(free + there) / 1e9,
+            ),
+            tr("Free some space, or choose another folder."),
+        )
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes on the disk that a folder is or will be on."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
+
+
+def _check_same(work: Path, fingerprint: str) -> None:
+    from mindport.checkpoint.journal import belongs, journals
+
+    if journals(work) and not belongs(work, fingerprint):
+        raise MindportError(
+            tr("The unfinished {folder} is another conversion, or its source has changed.", folder=work),
+            tr("Run without --resume to start over."),
+        )
+
+
+class _Writer:
+    """One process's part of a job."""
+
+    def __init__(self, job: Job, work: Path, rank: Rank, progress: Progress) -> None:
+        self._job, self._work, self._rank, self._progress = job, work, rank, progress
+        self._digests: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
+
+    def alone(self) -> None:
+        self.share()
+        self.finish([self.results()])
+
+    def share(self) -> None:
+        """Write this rank's share of the weights files."""
+        from mindport.checkpoint.copies import check_copies
+        from mindport.checkpoint.execute import execute
+        from mindport.checkpoint.journal import Journal
+
+        if self._rank.number == 0:
+            check_copies(self._job.plan)
+        mine = _share(self._job.files, self._rank)
+        journal = Journal(self._work, self._job.fingerprint, self._rank.number)
+        try:
+            execute(self._job.plan, self._work, mine, self._progress, journal)
+        finally:
+            journal.close()
+        for file in mine:
+            for placed in file.outputs:
+                done = journal.done[placed.output.name]
+                self._digests[placed.output.name] = done.digest
+                self._sources.update(done.sources)
+
+    def results(self) -> dict[str, Any]:
+        """For rank 0, as JSON."""
+        return {"digests": self._digests, "sources": self._sources}
+
+    def finish(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Write what is not weights, from the results of all ranks."""
+        from mindport.checkpoint.content import Content
+        from mindport.checkpoint.digest import parts_of, source_digests
+        from mindport.checkpoint.files import Files
+        from mindport.checkpoint.journal import remove_journals
+        from mindport.checkpoint.manifest import write_manifest
+
+        job = self._job
+        digests = {name: digest for result in results for name, digest in result["digests"].items()}
+        sources = {name: digest for result in results for name, digest in result["sources"].items()}
+        with Files() as files:
+            wanted = job.plan.used
+            missing = [name for name, entry in wanted.items() if any(p.name not in sources for p in parts_of(entry))]
+            sources |= source_digests(job.plan, Content(job.plan, files), missing)
+        if stamps_of(list(job.stamps)) != dict(job.stamps):
+            raise changed_while_reading(next(p for p, s in stamps_of(list(job.stamps)).items() if s != job.stamps[p]))
+        job.finish(self._work)
+        for name, index in job.indices.items():
+            write_json(self._work / name, dict(index))
+        remove_journals(self._work)
+        write_manifest(self._work, job.plan, job.files, digests, sources, job.notes)
+
+
+def _share(files: Sequence[TargetFile], rank: Rank) -> list[TargetFile]:
+    """A rank's files: the largest first, each to the rank that has least."""
+    loads = [0] * rank.count
+    mine = []
+    for file in sorted(files, key=lambda file: (-file.nbytes, file.name)):
+        least = loads.index(min(loads))
+        loads[least] += max(1, file.nbytes)
+        if least == rank.number:
+            mine.append(file)
+    return sorted(mine, key=lambda file: file.name)

@@ -1,0 +1,39 @@
+"""What a training checkpoint holds besides the model: state of the optimizer, counters, the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from mindport.checkpoint.source import TensorEntry
+
+_STATE = (
+    "accu_grads", "accum", "accum_update", "adam_m", "adam_v", "exp_avg", "exp_avg_sq", "exp_inf", "lamb_m", "lamb_v",
+    "linear", "max_exp_avg_sq", "mean_grad", "mean_square", "moment", "moment1", "moment2", "moments", "momentum_buf",
+    "prev", "stat", "step_size", "vhat",
+)  # fmt: skip
+"""Prefixes under which the optimizers of MindSpore 2.10 and MindFormers 1.9 clone the parameters, followed by a dot."""
+
+_COUNTERS = (
+    "beta1_power", "beta2_power", "current_iterator_step", "epoch_num", "global_step", "last_overflow_iterator_step",
+    "learning_rate", "loss_scale", "scale_sense", "scale_window", "state_step", "step", "step_num",
+)  # fmt: skip
+"""Entries of their own that optimizers, loss scaling and checkpoint callbacks of both write."""
+
+
+def without_training_state(
+    entries: Mapping[str, TensorEntry], parameters: Container[str]
+) -> tuple[dict[str, TensorEntry], dict[str, str]]:
+    """The checkpoint as it is, and which of its tensors are training state -> reason.
+
+    A name counts as state of the optimizer only if what follows its first word is, in full, a parameter of the model.
+    """
+    reasons = {}
+    for name in entries:
+        if name in parameters:
+            continue
+        state, _, parameter = name.partition(".")
+        if state in _STATE and parameter in parameters:
+            reasons[name] = "state of the optimizer"
+        elif name in _COUNTERS:
+            reasons[name] = "a counter or setting of the training run"
+    return dict(entries), reasons
