@@ -14,9 +14,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from mindport.checkpoint.broken import broken
 from mindport.checkpoint.dtypes import ITEM_SIZE
 from mindport.checkpoint.source import TensorEntry
-from mindport.config.json_file import parse_json, read_json_object, unreadable
+from mindport.config.json_file import parse_json, unreadable
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
@@ -43,9 +44,9 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > size - 8:
-                raise _broken(path, tr("it is truncated"))
+                raise broken(path, tr("it is truncated"))
             if length > _HEADER_LIMIT:
-                raise _broken(path, tr("its header claims {length} bytes", length=length))
+                raise broken(path, tr("its header claims {length} bytes", length=length))
             content = file.read(length)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -54,69 +55,21 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     except ValueError:
         header = None
     if header is None:
-        raise _broken(path, tr("its header is not valid JSON"))
+        raise broken(path, tr("its header is not valid JSON"))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
-        raise _broken(path, tr("its metadata is not an object of strings"))
+        raise broken(path, tr("its metadata is not an object of strings"))
     start = 8 + length
     entries = {name: _entry(path, name, info, start) for name, info in header.items()}
     end = start
     for entry in sorted(entries.values(), key=lambda e: (e.offset, e.nbytes)):
         if entry.offset != end:
-            raise _broken(path, tr("tensor {name} overlaps another or leaves a gap", name=brief(entry.name)))
+            raise broken(path, tr("tensor {name} overlaps another or leaves a gap", name=brief(entry.name)))
         end += entry.nbytes
     if end > size:
-        raise _broken(path, tr("it is truncated"))
+        raise broken(path, tr("it is truncated"))
     if end < size:
-        raise _broken(path, tr("{count} bytes follow the last tensor", count=size - end))
-    return entries
-
-
-def read_folder(folder: Path) -> dict[str, TensorEntry]:
-    """The tensors of a model folder: one file, or else shards with their index compared both ways.
-
-    Raises:
-        MindportError: nothing to read, or index and shards disagree.
-    """
-    single, index = folder / SINGLE_FILE, folder / INDEX_FILE
-    if single.is_file():  # before an index, as in transformers
-        return read_header(single)
-    if not index.is_file():
-        raise MindportError(
-            tr(
-                "{folder} holds neither {single} nor {index}.",
-                folder=folder,
-                single=SINGLE_FILE,
-                index=INDEX_FILE,
-            ),
-            tr("Save the model with save_pretrained(..., safe_serialization=True)."),
-        )
-    weight_map = read_json_object(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
-        raise _broken(index, tr("it has no weight_map"))
-    shards = sorted(set(weight_map.values()))
-    for shard in shards:
-        if Path(shard).name != shard or shard in ("", ".", ".."):
-            raise _broken(index, tr("shard {shard} is not a plain file name", shard=brief(shard)))
-    entries: dict[str, TensorEntry] = {}
-    for shard in shards:
-        for name, entry in read_header(folder / shard).items():
-            if name in entries:
-                raise _broken(index, tr("tensor {name} is in two shards", name=brief(name)))
-            entries[name] = entry
-    wrong = sorted(
-        {n for n, shard in weight_map.items() if n not in entries or entries[n].path.name != shard}
-        | (entries.keys() - weight_map.keys())
-    )
-    if wrong:
-        raise _broken(
-            index,
-            tr(
-                "{count} tensors are not where it says, the first is {name}",
-                count=len(wrong),
-                name=brief(wrong[0]),
-            ),
-        )
+        raise broken(path, tr("{count} bytes follow the last tensor", count=size - end))
     return entries
 
 
@@ -158,7 +111,7 @@ def _entry(path: Path, name: str, info: Any, start: int) -> TensorEntry:
     except (TypeError, KeyError, ValueError):
         valid = False
     if not valid:
-        raise _broken(path, tr("tensor {name} is not described as the format demands", name=brief(name)))
+        raise broken(path, tr("tensor {name} is not described as the format demands", name=brief(name)))
     if dtype not in ITEM_SIZE:
         raise MindportError(
             tr(
@@ -170,9 +123,9 @@ def _entry(path: Path, name: str, info: Any, start: int) -> TensorEntry:
             tr("Dequantise or cast the checkpoint first."),
         )
     if len(shape) > _MOST_AXES or prod(n for n in shape if n) * ITEM_SIZE[dtype] > sys.maxsize:
-        raise _broken(path, tr("tensor {name} has a shape that no array can have", name=brief(name)))
+        raise broken(path, tr("tensor {name} has a shape that no array can have", name=brief(name)))
     if end - begin != prod(shape) * ITEM_SIZE[dtype]:
-        raise _broken(path, tr("tensor {name} has a size other than its shape says", name=brief(name)))
+        raise broken(path, tr("tensor {name} has a size other than its shape says", name=brief(name)))
     return TensorEntry(name, dtype, tuple(shape), path, start + begin)
 
 
@@ -181,10 +134,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         raise ValueError("duplicate key")
     return result
-
-
-def _broken(path: Path, reason: str) -> MindportError:
-    return MindportError(
-        tr("{path} is broken: {reason}.", path=os.fspath(path), reason=reason),
-        tr("Download or save the file again."),
-    )
