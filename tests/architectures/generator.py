@@ -20,6 +20,7 @@ from mindport.architectures.deberta_keys import Convolution, RelativePositions
 from mindport.architectures.experts import DenseFirst, SparseLayers
 from mindport.architectures.local_windows import LocalWindow
 from mindport.architectures.partial_rope import PartialRope
+from mindport.architectures.quantisation import Quantisation
 from mindport.architectures.rope import Rope
 from mindport.architectures.rope_by_layer import RopeByLayer
 from mindport.architectures.sharing import LayerGroups
@@ -435,6 +436,7 @@ def _(rule: Naming) -> list[Axis]:
 @axes_of.register(Ignored)
 @axes_of.register(Repeats)
 @axes_of.register(Labels)
+@axes_of.register(Quantisation)  # says nothing about the model; tests/checkpoint/test_quantised.py is about it
 def _(rule: Rule) -> list[Axis]:
     return []
 

@@ -113,8 +113,10 @@ def test_keys_of_a_loss_that_the_class_does_not_have_are_ignored_with_a_reason()
     assert all(row.note for row in found.values())
 
 
-def test_quantised_weights_are_refused_by_name() -> None:
-    assert "fp8" in refusal(quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]})
+def test_the_fp8_release_is_the_same_model() -> None:
+    fp8 = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    assert canonical(quantization_config=fp8) == canonical()
+    assert to_hf(from_hf({**BASE, "quantization_config": fp8})) == BASE
 
 
 def test_a_changed_number_of_experts_goes_back_under_the_older_name() -> None:

@@ -368,7 +368,10 @@ def test_any_values_are_a_model_or_an_error(case: tuple[str, dict[str, Any]]) ->
         ({"hidden_act": "mish"}, "hidden_act = 'mish' is not supported."),
         ({"is_encoder_decoder": True}, "is_encoder_decoder = True is not supported: encoder-decoder models"),
         ({"add_cross_attention": True}, "add_cross_attention = True is not supported: cross-attention"),
-        ({"quantization_config": {"bits": 4}}, "the weights are quantised; dequantise the model first"),
+        (
+            {"quantization_config": {"bits": 4}},
+            "quantization_config: the weights are quantised, and it does not say how.",
+        ),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads = {'0': [1]} is not supported"),
         ({"num_hidden_layers": MOST_LAYERS + 1}, "10001 layers are more than the 10000 that are supported."),
     ],

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mindport import i18n
-from mindport.architectures import architecture, families, model_types, vocabulary
+from mindport.architectures import architecture, families, model_types, quantisation, vocabulary
 from mindport.architectures.vocabulary import Ignored, Only, Repeats
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
@@ -116,6 +116,9 @@ SAID_ELSEWHERE: set[str] = set()
 CHANGES = _constants(diff, "ADDED", "REMOVED", "CHANGED")
 VERDICTS = _constants(tokenizer_check, "EQUAL", "DIFFERENT", "NOT_COMPARED")
 
+CHECK_UP = _constants(audit, "ONLY_VALUE", "REPEATS", "NAMES", "DEQUANTISED", "NOT_QUANTISED", "ASSUMED_CLASS")
+DEQUANTISING = {*quantisation.FIXES.values(), *_constants(quantisation, "FP8", "UNKNOWN")}
+
 INDIRECT: dict[str, set[str]] = {
     "change.change": CHANGES,
     "change.effect": set(diff.EFFECTS),
@@ -124,7 +127,8 @@ INDIRECT: dict[str, set[str]] = {
     "s.verdict": VERDICTS,
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
-    "row.note": rule_reasons() | _constants(audit, "ONLY_VALUE", "REPEATS", "NAMES", "ASSUMED_CLASS"),
+    "row.note": rule_reasons() | CHECK_UP,
+    "fix": DEQUANTISING,
     "reason": tensor_reasons() | rule_reasons(),
     "row.layer": LAYERS,
     "row.origin": ORIGINS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mindport.architectures.quantisation import Quantisation
 from mindport.architectures.vocabulary import (
     RECORD,
     RUNTIME,
@@ -143,7 +144,7 @@ COMMON: tuple[Rule, ...] = (
     Labels(),
     Only("is_encoder_decoder", False, "encoder-decoder models are not supported"),
     Only("add_cross_attention", False, "cross-attention is not supported"),
-    Only("quantization_config", None, "the weights are quantised; dequantise the model first"),
+    Quantisation(),
     Only("pruned_heads", {}, "models with pruned heads are not supported"),
     Ignored(tuple(_RECORDS.split()), "recorded, does not change the model", RECORD),
     Ignored(("tokenizer_class", "tokenizer", "sep_token_id", "unk_token_id"), "belongs to the tokenizer", RECORD),

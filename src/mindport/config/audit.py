@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mindport.architectures import Architecture, class_defaults
+from mindport.architectures.quantisation import Quantisation
 from mindport.architectures.vocabulary import RECORD, Computed, Field, Ignored, Naming, Only, Repeats
 from mindport.config.hf import ModelConfig, with_defaults
 
@@ -20,6 +21,12 @@ REPEATS = "repeats what other keys say"
 
 NAMES = "says how the file names its tensors"
 """Note on a key that chooses among tables of names."""
+
+DEQUANTISED = "block-scaled fp8: dequantised on conversion, and left out of what is exported"
+"""Note on a config of quantised weights."""
+
+NOT_QUANTISED = "the weights are not quantised"
+"""Note on a key that says nothing of quantisation."""
 
 ASSUMED_CLASS = "the config names no class; this one is assumed"
 """Note on the class of a config that leaves it out."""
@@ -87,6 +94,8 @@ def _row(declaration: Architecture, key: str, value: Any, origin: str, values: M
         return Row(key, value, rule.layer, origin, IGNORED, {}, rule.reason)
     derived = value is None and isinstance(rule, Field | Computed) and rule.derive
     note = next((note for kind, note in _NOTES.items() if isinstance(rule, kind)), "")
+    if isinstance(rule, Quantisation):
+        note = NOT_QUANTISED if value is None else DEQUANTISED
     return Row(key, value, rule.layer, origin, DERIVED if derived else MAPPED, rule.decode(values), note)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from mindport.architectures import Architecture, HFClass, architecture, class_defaults, code_of
 from mindport.architectures.families import is_declared
+from mindport.architectures.quantisation import KEY as QUANTISATION
 from mindport.architectures.vocabulary import Computed, Field, checked
 from mindport.config.composite import TextPart, text_part, with_text
 from mindport.config.json_file import read_json_object
@@ -131,6 +132,8 @@ def _check_layers(count: int) -> None:
 def to_hf(model: ModelConfig) -> dict[str, Any]:
     """The Hugging Face config of a model: the source's own spelling wherever it still says the same.
 
+    That its weights were quantised is not said again: conversion has undone it.
+
     Raises:
         MindportError: the canonical config holds something this architecture's config cannot say.
     """
@@ -148,6 +151,8 @@ def to_hf(model: ModelConfig) -> dict[str, Any]:
             for key in (*rule.keys, *rule.aliases):
                 result.pop(key, None)
             result.update(encoded)
+    if result.get(QUANTISATION) is not None:
+        del result[QUANTISATION]
     written = from_hf(result).transformer
     if replace(written, **off) != replace(model.transformer, **off):
         changed = [f.name for f in fields(written) if getattr(written, f.name) != getattr(model.transformer, f.name)]
