@@ -17,6 +17,7 @@ from mindport.architectures import architecture
 from mindport.architectures.naming import spellings, tensor_map
 from mindport.checkpoint import safetensors
 from mindport.checkpoint.convert import Conversion, convert
+from mindport.checkpoint.files import read
 from mindport.checkpoint.match import spelling_of
 from mindport.config.hf import from_hf
 from mindport.config.json_file import read_json_object
@@ -323,7 +324,7 @@ def computed(config: TransformerConfig, slots: Arrays) -> Arrays:
 
 def read_tensors(folder: Path) -> Arrays:
     """All tensors of a folder's safetensors file, in the file's order."""
-    return {name: entry.read() for name, entry in safetensors.read_header(folder / safetensors.SINGLE_FILE).items()}
+    return {name: read(entry) for name, entry in safetensors.read_header(folder / safetensors.SINGLE_FILE).items()}
 
 
 def write_tensors(folder: Path, tensors: Arrays) -> None:

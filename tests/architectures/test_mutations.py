@@ -19,7 +19,7 @@ import pytest
 
 from mindport.architectures.naming import tensor_map
 from mindport.checkpoint import safetensors
-from mindport.checkpoint.convert import export
+from mindport.checkpoint.export import export
 from mindport.checkpoint.plan import make_plan
 from mindport.config.hf import to_hf
 from mindport.config.native import write_native_config

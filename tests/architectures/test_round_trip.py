@@ -14,7 +14,9 @@ import pytest
 from mindport.architectures import architecture, model_types
 from mindport.architectures.naming import Spelling, skipped_tensors, spellings, tensor_map, tied_copies
 from mindport.architectures.rope import Rope
-from mindport.checkpoint.convert import WEIGHTS, Conversion, convert, export
+from mindport.checkpoint.convert import Conversion, convert
+from mindport.checkpoint.export import export
+from mindport.checkpoint.options import Options
 from mindport.config.hf import from_hf
 from mindport.config.native import read_native_config
 from mindport.errors import MindportError
@@ -31,7 +33,7 @@ from .random_model import (
     write_tensors,
 )
 
-WEIGHT_FILE = WEIGHTS["safetensors"]
+WEIGHT_FILE = "model.safetensors"
 
 each_architecture = pytest.mark.parametrize("model_type", model_types())
 
@@ -126,8 +128,8 @@ def test_ckpt(model: Prepared, dtype: str, tmp_path: Path) -> None:
     import mindspore as ms
 
     source = changed_copy(model, tmp_path / "source", cast(model.tensors, dtype), dtype=dtype)
-    conversion = convert(source, tmp_path / "native", weights_format="ckpt")
-    loaded = ms.load_checkpoint(str(conversion.weights))
+    conversion = convert(source, tmp_path / "native", Options("ckpt"))
+    loaded = ms.load_checkpoint(str(conversion.folder / conversion.files[0]))
     wanted = to_parameters(model.variant.config, cast(model.slots, dtype))
     assert bits({name: parameter.asnumpy() for name, parameter in loaded.items()}) == bits(wanted)
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mindport.checkpoint import ckpt, execute, safetensors
+from mindport.checkpoint import ckpt, content, safetensors
 from mindport.checkpoint.dtypes import numpy_dtype
-from mindport.checkpoint.execute import write_ckpt
 from mindport.checkpoint.plan import make_plan
 from mindport.layout import Stored, TensorMap
+
+from .writing import write
 
 Arrays = dict[str, np.ndarray]
 
@@ -42,7 +43,7 @@ def our_ckpt(folder: Path, tensors: Arrays) -> bytes:
     shapes = {name: array.shape for name, array in tensors.items()}
     plan = make_plan(safetensors.read_header(folder / "in"), maps, maps, shapes)
     counted: list[int] = []
-    write_ckpt(plan, folder / "out.ckpt", counted.append)
+    write(plan, folder / "out.ckpt", counted.append)
     assert sum(counted) == plan.bytes_out
     return (folder / "out.ckpt").read_bytes()
 
@@ -75,7 +76,7 @@ def test_large_tensors_are_cut_as_mindspore_cuts_them(
     from mindspore.train import serialization
 
     monkeypatch.setattr(serialization, "SLICE_SIZE", 1)  # in units of 1024 bytes
-    monkeypatch.setattr(execute, "CHUNK", chunk)
+    monkeypatch.setattr(content, "CHUNK", chunk)
     monkeypatch.setattr(ckpt, "slices", partial(ckpt.slices, limit=1024))
     ours = our_ckpt(tmp_path, arrays())
     assert ours.count(b"large") == 6

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mindport.architectures.naming import spellings, tensor_map
+from mindport.checkpoint.estimate import peak_bytes
 from mindport.checkpoint.match import spelling_of, with_optional_parts
 from mindport.checkpoint.plan import make_plan
 from mindport.checkpoint.source import TensorEntry
@@ -46,4 +47,4 @@ def test_671_billion_parameters_are_planned_in_seconds() -> None:
     )
     assert round(computed) == 671  # as published
     assert 13 < carried < 14
-    assert all(output.runs for output in plan.outputs)
+    assert peak_bytes(plan) < 256 << 20

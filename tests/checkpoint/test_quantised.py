@@ -12,7 +12,8 @@ import pytest
 
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.quantised import pair_scales, refuse_quantised, rows
-from mindport.checkpoint.safetensors import read_folder, read_header
+from mindport.checkpoint.folder import find_weights
+from mindport.checkpoint.safetensors import read_header
 from mindport.checkpoint.source import Checkpoint, TensorEntry
 from mindport.errors import MindportError
 
@@ -118,7 +119,7 @@ def test_scales_may_lie_in_another_shard(tmp_path: Path) -> None:
     save(tmp_path / "two.safetensors", {"a.weight_scale_inv": scales})
     index = {"a.weight": "one.safetensors", "z": "one.safetensors", "a.weight_scale_inv": "two.safetensors"}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
-    entries = read_folder(tmp_path)
+    entries = find_weights(tmp_path).entries
     found = pair_scales(entries, config(4, 6))
     assert found["z"] == entries["z"], "what is not quantised stays as it is"
     with Files() as files:

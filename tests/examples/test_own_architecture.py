@@ -12,7 +12,9 @@ import pytest
 
 from mindport.architectures import use_declarations
 from mindport.checkpoint import safetensors
-from mindport.checkpoint.convert import convert, export
+from mindport.checkpoint.convert import convert
+from mindport.checkpoint.export import export
+from mindport.checkpoint.files import read
 from mindport.errors import MindportError
 from mindport.verify.gates import STRICT
 
@@ -69,7 +71,7 @@ def test_a_model_of_ones_own_goes_over_and_back(model: Path, tmp_path: Path) -> 
     export(tmp_path / "ms", tmp_path / "back")
     first, again = (safetensors.read_header(folder / safetensors.SINGLE_FILE) for folder in (model, tmp_path / "back"))
     assert list(first) == list(again)
-    assert all(first[name].read().tobytes() == again[name].read().tobytes() for name in first)
+    assert all(read(first[name]).tobytes() == read(again[name]).tobytes() for name in first)
     assert json.loads((tmp_path / "back" / "config.json").read_text()) == json.loads(
         (model / "config.json").read_text()
     )

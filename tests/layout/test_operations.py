@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mindport.layout import Fuse, Stack, Stored, Transpose, dimension, evaluate
+from mindport.layout.trace import Units, units_of
 
 small = st.integers(1, 5)
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
@@ -219,7 +220,7 @@ def test_expert_stacks_interleave_gate_and_up(experts: int, rows: int, hidden: i
     assert np.array_equal(whole[..., ::2], gates.swapaxes(1, 2))
     assert np.array_equal(whole[..., 1::2], ups.swapaxes(1, 2))
     assert equal(stored.split(whole, shapes), parts)
-    assert not stored.keeps_rows(shapes)
+    assert units_of(stored, shapes) == Units((experts, 1, 2 * rows), hidden, True)
 
 
 def test_sets_must_be_whole() -> None:

@@ -135,8 +135,11 @@ def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress
 
 def _closing(work: Work) -> Callable[..., None]:
     def close(kind: type[BaseException] | None, *_: object) -> None:
+        from mindport.checkpoint.journal import any_done
+
         # After an error the same would happen again; after an interrupt it may go on.
-        work.close(keep=kind is not None and not issubclass(kind, Exception))
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        work.close(keep=interrupted and any_done(work.path))
 
     return close
 

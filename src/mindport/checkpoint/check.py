@@ -11,6 +11,7 @@ from mindport.checkpoint.convert import plan_conversion
 from mindport.checkpoint.digest import digest_of
 from mindport.checkpoint.execute import read_places
 from mindport.checkpoint.files import Files
+from mindport.checkpoint.folder import find_weights
 from mindport.checkpoint.manifest import recorded_options
 from mindport.config.native import FILE_NAME, read_native_config
 from mindport.errors import MindportError
@@ -29,6 +30,7 @@ def check_folder(model: Path, folder: Path) -> None:
     if not model.is_dir():
         raise MindportError(tr("{path} is not a folder.", path=model), tr("Give the Hugging Face model folder."))
     found = read_native_config(folder)
+    find_weights(folder)  # a config alone is no converted model
     planned = plan_conversion(model, recorded_options(folder, found.vocab))
     job, wanted = planned.ready(), planned.config
     differing = [

@@ -206,7 +206,7 @@ def _near(numbers: np.ndarray) -> Iterator[slice]:
 
 def _matrices(entry: TensorEntry, units: Units) -> TensorEntry:
     """The tensor with its units along the last axis or the one before: vectors as matrices of one column."""
-    if units.width != 1 or units.shape != entry.shape or (len(entry.shape) > 1 and entry.shape[-1] == 1):
+    if units.columns or units.width != 1 or units.shape != entry.shape or entry.shape[1:] and entry.shape[-1] == 1:
         return entry
     strides = None if entry.strides is None else (0, *entry.strides, 0)
     return replace(entry, shape=(1, *entry.shape, 1), strides=strides)

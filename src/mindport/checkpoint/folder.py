@@ -173,10 +173,10 @@ def _format_of(path: Path) -> str:
             tr("{path} is a Git LFS pointer, not the file itself.", path=path),
             tr("Fetch it with `git lfs pull`."),
         )
-    if start.startswith((b"PK\x03\x04", b"\x80")) or start[257:262] == b"ustar":
-        return "torch"
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= size - 8:
         return "safetensors"
+    if start.startswith((b"PK\x03\x04", b"\x80")) or start[257:262] == b"ustar":
+        return "torch"
     if path.suffix in _READ_AS:
         return _READ_AS[path.suffix]
     if start.startswith(b"\n"):

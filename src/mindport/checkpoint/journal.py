@@ -60,6 +60,11 @@ def belongs(folder: Path, fingerprint: str) -> bool:
     return any(_plan_of(path) == fingerprint for path in journals(folder))
 
 
+def any_done(folder: Path) -> bool:
+    """Whether a tensor is noted as written."""
+    return any(len(_lines(path)) > 1 for path in journals(folder))
+
+
 def remove_journals(folder: Path) -> None:
     """Take the journals out of a folder that is complete."""
     for path in journals(folder):
