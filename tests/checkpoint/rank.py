@@ -62,6 +62,7 @@ def main() -> None:
     rank = rank_of(os.environ)
     if rank is None:
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as the command line does
     said: dict[str, Any] = {"rank": rank.number}
     try:
         take_part(rank, said)

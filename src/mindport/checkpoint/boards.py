@@ -32,8 +32,14 @@ from mindport.checkpoint.ranks import Rank
 BEAT = 1.0
 """Seconds between two rewritings of a board."""
 
+LISTEN = 0.25
+"""Seconds after which a rank looks at the board of rank 0 again."""
+
 EAGER = 0.1
-"""Seconds between two looks at the others' while there is nothing to do but wait for them."""
+"""The same of all ranks while there is nothing to do but wait."""
+
+HURRY = 0.5
+"""Seconds that an interrupted rank gives the others to hear of it. Launchers kill what does not end after a second."""
 
 # What a board says of its rank. Rank 0: HERE, MET, then a verdict; any other: HERE, DONE or FAILED, LEFT.
 HERE, MET, DONE, FAILED, FINISHED, LEFT = "here", "met", "done", "failed", "finished", "left"
@@ -114,7 +120,7 @@ class Boards:
         with self._news:
             self._waiting = self._leaving = True
             self._wake.set()
-            self._news.wait_for(lambda: self._over, 2 * self._period if hurry else self._patience)
+            self._news.wait_for(lambda: self._over, HURRY if hurry else self._patience)
             self._over = True
             self._wake.set()
         self._thread.join(self._patience)
@@ -140,14 +146,15 @@ class Boards:
 
     def _talk(self) -> bool:
         """Write and read until this rank has left; whether it lost its board."""
-        written, then = self._board, time.monotonic()
+        written, then, lost = self._board, time.monotonic(), False
         while True:
             boards = {number: self._read(f"rank.{number}") for number in self._others}
             results = {number: self._read(self._result(number)) for number in self._unread()}
-            lost = self._lost()
             # Capped: while this process was stopped, or its file system hung, it could not have heard anybody.
             now = time.monotonic()
             elapsed, then = min(now - then, 2 * self._period), now
+            beat = int(now / self._period)
+            lost = lost or (beat != written.get("beat") and self._lost())
             with self._news:
                 for number in self._others:
                     self._note(number, boards[number], elapsed)
@@ -156,7 +163,7 @@ class Boards:
                 over = self._over or (self._leaving and (lost or self._heard()))
                 if over and self._me:
                     self._board["state"] = LEFT
-                board = {**self._board, "beat": int(now / self._period)}
+                board = {**self._board, "beat": beat}
                 self._news.notify_all()
             if board != written and not lost:
                 with suppress(OSError):  # tried again next time; should it last, the others find out
@@ -164,7 +171,7 @@ class Boards:
                     written = board
             if over:
                 return lost
-            self._wake.wait(EAGER if self._waiting else self._period)
+            self._wake.wait(min(self._period, EAGER if self._waiting else LISTEN if self._me else BEAT))
             self._wake.clear()
 
     def _note(self, number: int, board: dict[str, Any], elapsed: float) -> None:

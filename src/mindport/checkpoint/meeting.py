@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +103,8 @@ class Meeting:
     def _leave(self, error: BaseException | None) -> None:
         if error is not None and self._boards.lead() != FINISHED:
             self._boards.say(FAILED, self._boards.trouble or self._told(error))
+            if self._rank.number and isinstance(error, Exception) and not isinstance(error, MindportError):
+                traceback.print_exception(error)  # a launcher may end this rank before anybody else can
         hurry = error is not None and not isinstance(error, Exception)  # somebody who interrupted it is waiting
         self._boards.close(hurry=hurry)
         if error is not None and not hurry and self._rank.number and self._boards.lead() in VERDICTS:
