@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,10 +201,10 @@ def test_places_where_no_folder_can_be_made(tmp_path: Path, place: str) -> None:
 
 
 def test_a_parent_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_: object) -> str:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(MindportError, match=r"out could not be written: Permission denied\.") as error:
         write(tmp_path / "out")
     assert error.value.fix

@@ -24,6 +24,10 @@ Tensors = dict[str, tuple[str, tuple[int, ...], bytes]]
 """Name -> dtype code, shape, content."""
 
 
+DTYPES = sorted(ITEM_SIZE.keys() - {"F8_E5M2"})
+"""Codes that the package's numpy interface can write, too."""
+
+
 def content_of(shape: tuple[int, ...], dtype: str, seed: int = 0) -> bytes:
     count = int(np.prod(shape)) * ITEM_SIZE[dtype]
     high = 2 if dtype == "BOOL" else 256
@@ -71,7 +75,7 @@ def tensor_sets(draw: st.DrawFn) -> Tensors:
     shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
     result: Tensors = {}
     for i, name in enumerate(names):
-        dtype, shape = draw(st.sampled_from(sorted(ITEM_SIZE))), draw(shapes)
+        dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
         result[name] = (dtype, shape, content_of(shape, dtype, i))
     return result
 
@@ -97,7 +101,7 @@ def test_our_files_are_read_by_the_package(tmp_path: Path, tensors: Tensors) -> 
     assert our_reading(path) == tensors
 
 
-@pytest.mark.parametrize("dtype", sorted(ITEM_SIZE))
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype(tmp_path: Path, dtype: str) -> None:
     tensors: Tensors = {
         "matrix": (dtype, (3, 2), content_of((3, 2), dtype)),
