@@ -35,6 +35,7 @@ PAIRS = {
     "README": (ROOT / "README.md", ROOT / "README_CN.md"),
     "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
     "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
+    "ranks": (ROOT / "docs/ranks.md", ROOT / "docs/ranks_CN.md"),
     "parity": (ROOT / "docs/parity.md", ROOT / "docs/parity_CN.md"),
     "architecture": (
         ROOT / "docs/extending/architecture.md",
