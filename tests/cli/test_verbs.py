@@ -380,7 +380,8 @@ def test_convert(run: Run, model: Path, tmp_path: Path) -> None:
     assert lines[0] == str(tmp_path / "out" / "ms_config.json")
     assert lines[1].startswith(f"{tmp_path / 'out' / 'model.safetensors'}: 20 tensors, 0.0 MB in ")
     assert lines[2] == "skipped transformer.h.0.attn.bias: causal mask, recomputed"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["model.safetensors", "ms_config.json"]
+    names = ["mindport_manifest.json", "model.safetensors", "ms_config.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
 
 
 @pytest.mark.parametrize("weights", ["safetensors", "ckpt"])
@@ -391,7 +392,7 @@ def test_convert_as_json(run: Run, model: Path, tmp_path: Path, weights: str) ->
         "folder": str(tmp_path / "out"),
         "target": "native",
         "config": str(tmp_path / "out" / "ms_config.json"),
-        "weights": str(tmp_path / "out" / f"model.{weights}"),
+        "weights": [str(tmp_path / "out" / f"model.{weights}")],
         "tensors_in": 17,
         "tensors_out": 20,
         "nbytes": 752,
@@ -404,7 +405,7 @@ def test_convert_as_json(run: Run, model: Path, tmp_path: Path, weights: str) ->
 
 def test_convert_of_a_config_alone(run: Run, model: Path, tmp_path: Path) -> None:
     content = run("convert", model / "config.json", "-o", tmp_path / "out", "--json").json
-    assert (content["weights"], content["tensors_in"], content["nbytes"]) == (None, 0, 0)
+    assert (content["weights"], content["tensors_in"], content["nbytes"]) == ([], 0, 0)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["ms_config.json"]
 
 
@@ -494,9 +495,8 @@ def test_verify_of_a_folder_that_was_not_converted(run: Run, model: Path, tmp_pa
 
 def test_a_folder_without_weights(run: Run, model: Path, tmp_path: Path) -> None:
     (model / "model.safetensors").unlink()
-    (model / "pytorch_model.bin").write_bytes(b"pickle")
     message = run("convert", model, "-o", tmp_path / "out").error
-    assert "holds neither model.safetensors nor model.safetensors.index.json" in message
+    assert "holds no weights, such as model.safetensors or model.safetensors.index.json" in message
     assert "safe_serialization=True" in message
 
 
@@ -687,7 +687,7 @@ def test_migrate_and_verify_as_json(tmp_path: Path) -> None:
 
 def test_being_ended_leaves_nothing(model: Path, tmp_path: Path) -> None:
     prelude = (
-        "import os, signal, time, mindport.checkpoint.convert as c; "
+        "import os, signal, time, mindport.checkpoint.copies as c; "
         "c.check_copies = lambda plan: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(9))"
     )
     assert fresh("convert", model, "-o", tmp_path / "out", prelude=prelude).code == 143

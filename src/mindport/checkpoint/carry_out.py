@@ -92,17 +92,22 @@ def write_weights(job: Job, folder: Path, progress: Progress) -> None:
     _Writer(job, folder, Rank(0, 1, ""), progress).alone()
 
 
-def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress: Progress) -> None:
+def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress: Progress) -> bool:
     """Write a folder; it appears when it is complete. Under a launcher, the ranks share the weights files.
 
     After an interrupt or a kill, the unfinished folder stays under its hidden name until the next run, which goes on
     where it ended (`resume`) or starts over.
+
+    Returns:
+        whether this process is the one that published the folder.
 
     Raises:
         MindportError: the folder exists or cannot be written, the source changed or cannot be converted after all,
             another rank failed, or what is to be resumed is another conversion.
     """
     rank = rank_of(os.environ)
+    if rank is None:  # msrun's scheduler, which is started with the same command
+        return False
     with ExitStack() as stack:
         work: Work | None = None
         if rank.number == 0:
@@ -131,6 +136,7 @@ def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress
                     meeting.wait()
         except OSError as error:
             raise unwritable(folder, error) from error
+    return work is not None
 
 
 def _closing(work: Work) -> Callable[..., None]:

@@ -86,7 +86,9 @@ def command(
             return
         job = planned.ready()
         with byte_progress(job.nbytes, tr("writing weights")) as progress:
-            carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+            published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+        if not published:
+            return
         done = Conversion(output, planned.config, planned)
     seconds = time.perf_counter() - started
     plan = done.plan

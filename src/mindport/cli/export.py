@@ -56,7 +56,9 @@ def command(
         return
     job, plan = planned.ready(), planned.plan
     with byte_progress(job.nbytes, tr("writing weights")) as progress:
-        carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+        published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+    if not published:
+        return
     seconds = time.perf_counter() - started
     if as_json:
         print_json(
