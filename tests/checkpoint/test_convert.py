@@ -130,7 +130,9 @@ def test_ckpt_weights(make: Make, tmp_path: Path) -> None:
     loaded = ms.load_checkpoint(str(tmp_path / "ms" / "model.ckpt"))
     assert same({name: parameter.asnumpy() for name, parameter in loaded.items()}, tiny.slots)
     export(tmp_path / "ms", tmp_path / "back")
-    assert (tmp_path / "back" / "model.safetensors").read_bytes() == (tmp_path / "hf" / "model.safetensors").read_bytes()
+    assert (tmp_path / "back" / "model.safetensors").read_bytes() == (
+        tmp_path / "hf" / "model.safetensors"
+    ).read_bytes()
 
 
 def test_a_config_alone(make: Make, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mindport.checkpoint.files import Files
-from mindport.checkpoint.quantised import pair_scales, refuse_quantised, rows
 from mindport.checkpoint.folder import find_weights
+from mindport.checkpoint.quantised import pair_scales, refuse_quantised, rows
 from mindport.checkpoint.safetensors import read_header
 from mindport.checkpoint.source import Checkpoint, TensorEntry
 from mindport.errors import MindportError

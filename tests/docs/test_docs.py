@@ -35,6 +35,7 @@ PAIRS = {
     "README": (ROOT / "README.md", ROOT / "README_CN.md"),
     "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
     "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
+    "weights": (ROOT / "docs/weights.md", ROOT / "docs/weights_CN.md"),
     "ranks": (ROOT / "docs/ranks.md", ROOT / "docs/ranks_CN.md"),
     "parity": (ROOT / "docs/parity.md", ROOT / "docs/parity_CN.md"),
     "architecture": (
@@ -208,14 +209,17 @@ def printed(*arguments: Path | str) -> dict[str, Any]:
 
 
 @each_cli_page
-@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert"])
+@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert", "export"])
 def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path, tmp_path: Path) -> None:
     arguments: dict[str, list[Path | str]] = {
         "list": [],
         "inspect": [model],
         "diff": [model, model],
         "convert": [model, "--output", tmp_path / "out"],
+        "export": [tmp_path / "out", "--output", tmp_path / "back"],
     }
+    if verb == "export":
+        printed("convert", *arguments["convert"], "--json")
     found = printed(verb, *arguments[verb], "--json")
     rows = table(section(page, f"`mindport {verb}`"), KEY)
     assert names(rows) == list(found)
@@ -223,6 +227,13 @@ def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path
     for name, kind, _ in english:
         said = _json_type(found[codes(name)[0]])
         assert said in kind or (said == "object" and kind.startswith("[")), name
+
+
+@each_cli_page
+def test_keys_of_a_plan(page: Path, model: Path, tmp_path: Path) -> None:
+    found = printed("convert", model, "--output", tmp_path / "out", "--dry-run", "--json")
+    assert names(table(section(page, "Plan"), FIELD)) == list(found)
+    assert not (tmp_path / "out").exists()
 
 
 def _json_type(value: Any) -> str:

@@ -19,6 +19,7 @@ import pytest
 from mindport import i18n
 from mindport.architectures import architecture, families, model_types, quantisation, vocabulary
 from mindport.architectures.vocabulary import Ignored, Only, Repeats
+from mindport.checkpoint import training_state
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.schema import TransformerConfig
@@ -60,7 +61,7 @@ def tensor_reasons() -> set[str]:
     """Why a tensor is left out."""
     declared = [architecture(name) for name in model_types()]
     listed = [a.unused for a in declared] + [c.unused for a in declared for c in a.classes.values()]
-    return {reason for unused in listed for reason in unused.values()}
+    return {reason for unused in listed for reason in unused.values()} | _constants(training_state, "OPTIMIZER", "RUN")
 
 
 def verdict_reasons() -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -200,13 +201,13 @@ def _near(numbers: np.ndarray) -> Iterator[slice]:
         return
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     edges = [0, *breaks.tolist(), numbers.size]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         yield slice(start, stop)
 
 
 def _matrices(entry: TensorEntry, units: Units) -> TensorEntry:
     """The tensor with its units along the last axis or the one before: vectors as matrices of one column."""
-    if units.columns or units.width != 1 or units.shape != entry.shape or entry.shape[1:] and entry.shape[-1] == 1:
+    if units.columns or units.width != 1 or units.shape != entry.shape or (entry.shape[1:] and entry.shape[-1] == 1):
         return entry
     strides = None if entry.strides is None else (0, *entry.strides, 0)
     return replace(entry, shape=(1, *entry.shape, 1), strides=strides)

@@ -1,6 +1,14 @@
 from dataclasses import dataclass
+
+
 @dataclass(frozen=True)
 class Implied:
     field: str
-def implied(*a): return []
-def describe(x): return ""
+
+
+def implied(*a):
+    return []
+
+
+def describe(x):
+    return ""

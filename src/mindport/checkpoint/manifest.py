@@ -42,7 +42,9 @@ def write_manifest(
     import numpy as np
 
     weights = {file.name: file for file in files}
-    beside = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in weights)
+    beside = sorted(
+        p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in weights
+    )
     write_json(
         folder / FILE_NAME,
         {

@@ -15,6 +15,7 @@ from mindport.schema import TransformerConfig, VocabChange, placed_slots
 if TYPE_CHECKING:
     import numpy as np
 
+
 def vocab_change(
     config: TransformerConfig,
     size: int | None,

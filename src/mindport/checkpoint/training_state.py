@@ -6,6 +6,9 @@ from collections.abc import Container, Mapping
 
 from mindport.checkpoint.source import TensorEntry
 
+OPTIMIZER = "state of the optimizer"
+RUN = "a counter or setting of the training run"
+
 _STATE = (
     "accu_grads", "accum", "accum_update", "adam_m", "adam_v", "exp_avg", "exp_avg_sq", "exp_inf", "lamb_m", "lamb_v",
     "linear", "max_exp_avg_sq", "mean_grad", "mean_square", "moment", "moment1", "moment2", "moments", "momentum_buf",
@@ -14,8 +17,9 @@ _STATE = (
 """Prefixes under which the optimizers of MindSpore 2.10 and MindFormers 1.9 clone the parameters, followed by a dot."""
 
 _COUNTERS = (
-    "beta1_power", "beta2_power", "current_iterator_step", "epoch_num", "global_step", "last_overflow_iterator_step",
-    "learning_rate", "loss_scale", "scale_sense", "scale_window", "state_step", "step", "step_num",
+    "accumulation_step", "beta1_power", "beta2_power", "current_iterator_step", "epoch_num", "global_step",
+    "last_overflow_iterator_step", "learning_rate", "loss_scale", "momentum", "scale_sense", "scale_value",
+    "scale_window", "scale_window_down_count", "scale_window_up_count", "step", "step_num",
 )  # fmt: skip
 """Entries of their own that optimizers, loss scaling and checkpoint callbacks of both write."""
 
@@ -33,7 +37,7 @@ def without_training_state(
             continue
         state, _, parameter = name.partition(".")
         if state in _STATE and parameter in parameters:
-            reasons[name] = "state of the optimizer"
+            reasons[name] = OPTIMIZER
         elif name in _COUNTERS:
-            reasons[name] = "a counter or setting of the training run"
+            reasons[name] = RUN
     return dict(entries), reasons

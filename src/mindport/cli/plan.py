@@ -40,9 +40,7 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
                 "stray": list(planned.found.stray),
                 "skipped": dict(plan.skipped),
                 "tied_copies": sorted(plan.copies),
-                "files": [
-                    {"name": file.name, "nbytes": file.nbytes, "tensors": len(file.outputs)} for file in files
-                ],
+                "files": [{"name": file.name, "nbytes": file.nbytes, "tensors": len(file.outputs)} for file in files],
                 "bytes_in": plan.bytes_in,
                 "bytes_out": needed,
                 "peak_memory": peak_bytes(plan) if job else None,
@@ -53,7 +51,7 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
         _print(planned, collapse(plan.problems), describe(planned.implied))
         if job:
             print_table(
-                ("file", "tensors", "MB"),
+                ("file", "tensors", "size (MB)"),
                 [(file.name, str(len(file.outputs)), f"{file.nbytes / 1e6:,.1f}") for file in files],
             )
             typer.echo(

@@ -35,9 +35,7 @@ Dtypes = Annotated[
 ]
 ShardSize = Annotated[
     str | None,
-    typer.Option(
-        "--shard-size", metavar="SIZE", help=tr("Most weights in a file, such as 5GB."), show_default=False
-    ),
+    typer.Option("--shard-size", metavar="SIZE", help=tr("Most weights in a file, such as 5GB."), show_default=False),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help=tr("Print the plan, and write nothing."))]
 Resume = Annotated[bool, typer.Option("--resume", help=tr("Go on with what a killed run left."))]

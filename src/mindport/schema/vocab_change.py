@@ -64,6 +64,10 @@ class VocabChange:
         change = VocabChange(
             int(record["before"]), int(record["after"]), record["rule"], None if mapping is None else tuple(mapping)
         )
-        if change.rule not in VOCAB_RULES or len(change.origins) != change.after or max(change.origins) >= change.before:
+        if (
+            change.rule not in VOCAB_RULES
+            or len(change.origins) != change.after
+            or max(change.origins) >= change.before
+        ):
             raise ValueError(record)
         return change
