@@ -1,11 +1,13 @@
-"""Files that are not what they claim to be, and what a reader may do with them: one clear error, or the right values."""
+"""Files that are not what they claim to be: a reader gives one clear error, or the right values."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from mindport.checkpoint.dtypes import ITEM_SIZE
 from mindport.checkpoint.files import read
 from mindport.checkpoint.source import TensorEntry
 from mindport.errors import MindportError
@@ -17,7 +19,7 @@ CLAIMS = (0, 1, 2, 127, 128, 255, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 8 << 3
 
 
 def mutations(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """The content with one to four changes: bytes set, inserted, deleted, repeated or moved, a number replaced, an end."""
+    """The content with one to four changes: bytes set, inserted, deleted, moved, numbers replaced, an end."""
     rng = random.Random(seed)
     for _ in range(count):
         changed = bytearray(content)
@@ -49,13 +51,21 @@ def mutations(content: bytes, count: int, seed: int) -> Iterator[bytes]:
 def read_or_refused(reader: Reader, path: Path, content: bytes) -> dict[str, bytes] | None:
     """Name -> bytes of the values; None where the reader refused with one clear sentence."""
     path.write_bytes(content)
+    error = None
     try:
         entries = reader(path)
-    except MindportError as error:
+    except MindportError as refused:
+        error = refused
+    if error:
         assert error.fix
         assert len(str(error)) < 600 + len(str(path)), "a message must fit the screen whatever the file holds"
         return None
     for entry in entries.values():
         first = min([entry.offset, *(offset for offset, _ in entry.pieces)])
         assert 0 <= first <= len(content)
-    return {name: read(entry).tobytes() for name, entry in entries.items()}
+    return {name: bits_of(entry) for name, entry in entries.items()}
+
+
+def bits_of(entry: TensorEntry) -> bytes:
+    """The values of a tensor in C order, as they are stored: read as unsigned integers of the same width."""
+    return read(replace(entry, dtype=f"U{8 * ITEM_SIZE[entry.dtype]}")).tobytes()

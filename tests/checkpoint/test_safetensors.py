@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mindport.checkpoint import safetensors
 from mindport.checkpoint.dtypes import ITEM_SIZE, numpy_dtype
+from mindport.checkpoint.files import read
 from mindport.errors import MindportError
 
 reference = pytest.importorskip("safetensors")
@@ -49,7 +50,7 @@ def their_reading(content: bytes) -> Tensors:
 def our_reading(path: Path) -> Tensors:
     found = {}
     for name, entry in safetensors.read_header(path).items():
-        array = entry.read()
+        array = read(entry)
         assert array.shape == entry.shape
         assert array.dtype == numpy_dtype(entry.dtype)
         found[name] = (entry.dtype, entry.shape, array.tobytes())
@@ -288,7 +289,7 @@ def test_sizes_that_cannot_be(tmp_path: Path, shape: list[int], offsets: list[in
     assert reason in refusal(tmp_path, file_of(header))
 
 
-@pytest.mark.parametrize("dtype", ["F8_E4M3", "F4", "f32", "C64", "", "x" * 5000])
+@pytest.mark.parametrize("dtype", ["F8_E8M0", "F4", "f32", "C64", "", "x" * 5000])
 def test_dtypes_that_are_not_supported(tmp_path: Path, dtype: str) -> None:
     message = refusal(tmp_path, file_of({"a": {**F32, "dtype": dtype}}))
     assert "not supported" in message
@@ -324,10 +325,10 @@ def test_a_file_that_shrinks_after_its_header_was_read(tmp_path: Path) -> None:
     entry = safetensors.read_header(path)["b"]
     path.write_bytes(WHOLE[:-1])
     with pytest.raises(MindportError, match="changed while"):
-        entry.read()
+        read(entry)
     path.unlink()
     with pytest.raises(MindportError, match="changed while"):
-        entry.read()
+        read(entry)
 
 
 VALID = our_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def find_weights(path: Path) -> Found:
     Raises:
         MindportError: there are none, it is not clear which they are, or a single file or an index cannot be read.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return _indexed(path) if path.suffix == ".json" else _single(path)
     chosen = next((path / name for name in FILES if (path / name).is_file()), None) or _only(path)
     found = _indexed(chosen) if chosen.suffix == ".json" else _single(chosen)
