@@ -11,6 +11,7 @@ import struct
 import warnings
 import zipfile
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -473,6 +474,15 @@ SEED = {
 }
 
 
+def flat(prefix: str, value: dict[Any, Any]) -> Iterator[tuple[str, bytes]]:
+    """Name -> bytes of the tensors in nested dicts."""
+    for key, item in value.items():
+        if isinstance(item, torch.Tensor):
+            yield f"{prefix}{key}", bits(item)
+        elif isinstance(item, dict):
+            yield from flat(f"{prefix}{key}.", item)
+
+
 def fuzz(path: Path, count: int, seed: int) -> int:
     """Mutated files of both formats; where torch reads one too, both read the same. Returns how many we read."""
     accepted = 0
@@ -488,8 +498,7 @@ def fuzz(path: Path, count: int, seed: int) -> int:
                 theirs = torch.load(io.BytesIO(content), weights_only=True)
             except Exception:
                 continue
-            theirs = theirs.get("state_dict", theirs)
-            assert {name: bits(tensor) for name, tensor in theirs.items() if isinstance(tensor, torch.Tensor)} == found
+            assert dict(flat("", theirs.get("state_dict", theirs))) == found
     return accepted
 
 

@@ -161,12 +161,12 @@ def _format_of(path: Path) -> str:
     Raises:
         MindportError: missing, a pointer in place of the file, or of no known format.
     """
+    if not os.path.isfile(path):
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     try:
+        size = path.stat().st_size
         with path.open("rb") as file:
-            size = path.stat().st_size
             start = file.read(512)
-    except (FileNotFoundError, IsADirectoryError, ValueError):
-        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path.")) from None
     except OSError as error:
         raise unreadable(path, error) from None
     if start.startswith(b"version https://git-lfs"):
