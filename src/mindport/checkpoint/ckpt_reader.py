@@ -56,7 +56,7 @@ def read_ckpt(path: Path) -> dict[str, TensorEntry]:
     Raises:
         MindportError: missing, truncated, encrypted, or anything else than the format allows.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     try:
         with path.open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ def find_weights(path: Path) -> Found:
     Raises:
         MindportError: there are none, it is not clear which they are, or a single file or an index cannot be read.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return _indexed(path) if path.suffix == ".json" else _single(path)
     chosen = next((path / name for name in FILES if (path / name).is_file()), None) or _only(path)
     found = _indexed(chosen) if chosen.suffix == ".json" else _single(chosen)
@@ -160,12 +161,12 @@ def _format_of(path: Path) -> str:
     Raises:
         MindportError: missing, a pointer in place of the file, or of no known format.
     """
+    if not os.path.isfile(path):
+        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     try:
+        size = path.stat().st_size
         with path.open("rb") as file:
-            size = path.stat().st_size
             start = file.read(512)
-    except (FileNotFoundError, IsADirectoryError, ValueError):
-        raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path.")) from None
     except OSError as error:
         raise unreadable(path, error) from None
     if start.startswith(b"version https://git-lfs"):

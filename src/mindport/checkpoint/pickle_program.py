@@ -78,10 +78,10 @@ class Source:
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
-        self._claim(count)
+        if count > self.left or count > self.most:  # a step of the machine: kept short
+            raise self._beyond(count)
+        self.left -= count
         self.most -= count
-        if self.most < 0:
-            raise _too_large(self.path)
         content = self._file.read(count)
         if len(content) < count:
             raise broken(self.path, tr("it is truncated"))
@@ -89,21 +89,23 @@ class Source:
 
     def skip(self, count: int) -> None:
         """Go over bytes without reading them."""
-        self._claim(count)
+        if count > self.left:
+            raise self._beyond(count)
+        self.left -= count
         self._file.seek(count, 1)
 
     def line(self) -> str:
         """The text before the next line feed."""
         content = self._file.readline(min(_LONGEST_NAME, self.left))
-        self._claim(max(len(content), 1))
+        if not content:
+            raise self._beyond(1)
+        self.left -= len(content)
         if not content.endswith(b"\n"):
             raise ValueError("a name without an end")
         return content[:-1].decode("utf-8")
 
-    def _claim(self, count: int) -> None:
-        if count > self.left:
-            raise broken(self.path, tr("it is truncated"))
-        self.left -= count
+    def _beyond(self, count: int) -> MindportError:
+        return broken(self.path, tr("it is truncated")) if count > self.left else _too_large(self.path)
 
 
 def run_program(source: Source, names: Mapping[str, Any], persistent: Callable[[Any], Any]) -> Any:
@@ -118,13 +120,12 @@ def run_program(source: Source, names: Mapping[str, Any], persistent: Callable[[
         MindportError: truncated, malformed, too large, or it asks for a name that is not in `names`.
     """
     machine = _Machine(source, names, persistent)
-    steps = _OPCODES
     try:
         for _ in range(_MOST_STEPS):
             code = source.take(1)
             if code == b".":
                 return machine.stack.pop()
-            steps[code](machine)
+            _OPCODES[code](machine)
     except (IndexError, KeyError, TypeError, ValueError):
         # An empty stack, an unknown opcode or memo, a value of another type, text that is not UTF-8.
         raise broken(source.path, tr("its pickle is malformed")) from None
@@ -234,7 +235,9 @@ class _Machine:
         if not isinstance(target, dict):
             raise TypeError
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if not _may_be_key(key) or key in target:
+            if isinstance(key, Opaque):
+                key = Opaque()  # which one it was is not known, so each is a key of its own
+            elif not _may_be_key(key) or key in target:
                 raise ValueError("a key no dict of a checkpoint has, or one twice")
             target[key] = value
 

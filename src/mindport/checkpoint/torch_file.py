@@ -7,6 +7,7 @@ number of its elements.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from math import prod
@@ -41,7 +42,7 @@ def read_torch(path: Path) -> dict[str, TensorEntry]:
     Raises:
         MindportError: missing, damaged, in a form that is not supported, or its pickle asks for anything but tensors.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     try:
         size = path.stat().st_size

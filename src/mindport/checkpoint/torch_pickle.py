@@ -258,6 +258,7 @@ _HARMLESS: dict[str, tuple[str, ...]] = {
     "deepspeed.utils.tensor_fragment": ("fragment_address",),
     "fractions": ("Fraction",),
     "io": ("BytesIO",),
+    "_io": ("BytesIO",),
     "megatron.core.enums": ("ModelType",),
     "megatron.core.transformer.enums": ("AttnBackend", "AttnMaskType", "AttnType", "LayerType"),
     "megatron.model": ("ModelType",),
