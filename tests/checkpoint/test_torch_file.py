@@ -357,6 +357,12 @@ def test_directories_that_lie(tmp_path: Path, member: int, field: int, value: in
         assert value < 2**31 or found is None
 
 
+def test_a_storage_marked_as_a_folder(tmp_path: Path) -> None:
+    content = bytearray(torch_zip(program_of(), DATA))
+    content[directory_fields(bytes(content))[-1] + 38] |= 0x10
+    assert "its directory is malformed" in refusal(tmp_path / "x.pt", bytes(content))
+
+
 def test_members_that_overlap(tmp_path: Path) -> None:
     content = bytearray(torch_zip(program_of(), {**DATA, "x/data/1": bytes(4)}))
     *_, first, second = directory_fields(bytes(content))

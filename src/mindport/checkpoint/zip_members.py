@@ -109,8 +109,8 @@ def _listed(path: Path, content: bytes, count: int) -> list[_Listed]:
     for _ in range(count):
         if content[place : place + 4] != _CENTRAL or place + 46 > len(content):
             raise broken(path, tr("its directory is malformed"))
-        flags, method, packed, size, name_length, extra_length, comment_length, header = unpack_from(
-            "<8xHH8xIIHHH8xI", content, place
+        flags, method, packed, size, name_length, extra_length, comment_length, attributes, header = unpack_from(
+            "<8xHH8xIIHHH4xII", content, place
         )
         extra_start = place + 46 + name_length
         name = content[place + 46 : extra_start]
@@ -121,7 +121,8 @@ def _listed(path: Path, content: bytes, count: int) -> list[_Listed]:
         if method or flags & 1:
             raise _compressed(path, _text(path, name))
         size, packed, header = _wide(extra, size, packed, header)
-        if size != packed or 0xFFFFFFFF in (size, header):
+        folder = attributes & 0x10 and not name.endswith(b"/")  # for which torch returns memory it never filled
+        if folder or size != packed or 0xFFFFFFFF in (size, header):
             raise broken(path, tr("its directory is malformed"))
         found.append(_Listed(name, header, size))
     return found
