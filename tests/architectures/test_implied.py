@@ -86,7 +86,7 @@ def test_a_wrong_key_is_among_those_named(model_type: str) -> None:
             assert ((key,), right) in named, (str(variant), key, found)
             assert len(found) == 1, (str(variant), key, found)
             tried += 1
-    assert tried >= 10
+    assert tried >= 8
 
 
 @each_architecture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,11 @@ def test_where_shapes_cannot_tell_all_that_could_be_are_named(make: Make) -> Non
 def test_the_tensors_of_another_model_imply_nothing(make: Make) -> None:
     assert guess(make("llama").config, entries_of(make("bert"))) == []
     assert guess(make("llama").config, {}) == []
+    llama = make("llama")
+    renamed = {f"x.{name}": entry for name, entry in entries_of(llama).items()}
+    assert guess(llama.config, renamed) == []
+    attention = {name: entry for name, entry in entries_of(llama).items() if "self_attn" not in name}
+    assert guess(llama.config, {**attention, **renamed}) == []
 
 
 def test_foreign_tensors_do_not_hide_what_is_wrong(make: Make) -> None:
@@ -195,6 +201,20 @@ def test_foreign_tensors_do_not_hide_what_is_wrong(make: Make) -> None:
     foreign = [*(f"adapter.{i}.lora_A.weight" for i in range(500)), f"model.layers.{digits}.x", "model.layers.007.x"]
     source = entries_of(tiny) | {n: TensorEntry(n, "F32", (3,), Path("none"), 0) for n in foreign}
     assert said(guess({**tiny.config, "vocab_size": 12}, source)) == {"vocab_size": 11}
+
+
+def test_absurd_shapes_and_numbers_cost_nothing(make: Make) -> None:
+    """Sizes that no memory holds, as a broken or hostile file may claim them."""
+    tiny = make("deepseek_v3", stacked=True)
+    source = entries_of(tiny)
+    for name in [name for name in source if name.endswith("gate_up_proj")]:
+        source[name] = TensorEntry(name, "F32", (10**9, 12, 0), Path("none"), 0)
+    for number in (9999, 10**8, 10**40):
+        name = f"model.layers.{number}.input_layernorm.weight"
+        source[name] = TensorEntry(name, "F32", (8,), Path("none"), 0)
+    start = time.monotonic()
+    assert said(guess({**tiny.config, "vocab_size": 12}, source)).get("vocab_size") == 11
+    assert time.monotonic() - start < 60
 
 
 # --- in words ----------------------------------------------------------------------------------------------------

@@ -37,8 +37,14 @@ _FIELDS = {f.name for f in fields(TransformerConfig)}
 _ZEROS = dict.fromkeys(INDICES, 0)
 
 _NUMBER = re.compile(r"[0-9]+|\x00(.)\x00")
-_LONGEST = 9
-"""Digits of a number that counts something."""
+_LONGEST = 4
+"""Digits of a number that counts layers, experts or modules."""
+
+_MOST_PARTS = 10**5
+"""Slots of one tensor; a hostile shape asks for more experts than memory can list."""
+
+_FEW = 16
+"""Ends of numbers between which differences count, too."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,8 @@ class Fit:
             for (name, numbers), shape in placed.items()
             if all(n in self._kept.get(str(positions.get((name, i))), (n,)) for i, n in enumerate(numbers))
         }
-        self.numbers = _ends(placed)
+        declared = {template.name for template in self._templates(config)}
+        self.numbers = _ends(place for place in placed if place[0] in declared)
 
     def misfits(self, config: TransformerConfig) -> int:
         """How many of the tensors looked at are missing, of another shape, or without a place.
@@ -227,6 +234,8 @@ def _repetitions(template: _Template, config: TransformerConfig) -> int:
 
 
 def _shape(template: _Template, config: TransformerConfig) -> Shape:
+    if _repetitions(template, config) > _MOST_PARTS:
+        raise ValueError(f"{template.name}: too many parts")
     shapes = [evaluate(_SLOTS[part].shape, config) for part in template.made_of.parts]
     return template.made_of.bind(config).shape(shapes * _repetitions(template, config))
 
@@ -249,5 +258,5 @@ def _ends(placed: Iterable[Place]) -> tuple[int, ...]:
         for i, number in enumerate(numbers):
             low, high = spans.get((name, i), (number, number))
             spans[name, i] = min(low, number), max(high, number)
-    ends = {end for low, high in spans.values() for end in (low, high + 1)}
-    return tuple(sorted(ends | {a - b for a in ends for b in ends if a > b}))
+    ends = sorted({end for low, high in spans.values() for end in (low, high + 1)})
+    return tuple(sorted({*ends, *(a - b for a in ends[:_FEW] for b in ends[:_FEW] if a > b)}))

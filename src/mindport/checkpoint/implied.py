@@ -102,41 +102,42 @@ def implied(model: ModelConfig, spelling: Spelling, source: Checkpoint) -> list[
     Each is worked out with those before it set right. Reads headers only.
 
     Returns:
-        empty where all fit, or where no few keys explain at least half of what does not: these are the tensors of
-        another model.
-
-    Args:
-        model: what config.json says.
-        spelling: how the checkpoint names its tensors.
-        source: its tensors.
+        empty where all fit; and where a few keys do not explain most of it, or most of what the model then needs is
+        not there: these are the tensors of another model.
     """
-    found, left = _guessed(model, spelling, source)
+    fit = _fit(model, spelling, source)
+    found, state = _guessed(model, fit)
     for other in spellings(model.declaration, model.hf):
         # With a wrong config, it may not show which of several tables of names the file follows.
-        if left and replace(other, table=spelling.table) == spelling != other:
-            more, remaining = _guessed(model, other, source)
-            found, left = (more, remaining) if more and remaining < left else (found, left)
+        if state and state.misfits and replace(other, table=spelling.table) == spelling != other:
+            fit = _fit(model, other, source)
+            if replace(state, fit=fit).misfits <= state.misfits:
+                more, after = _guessed(model, fit)
+                found, state = (more, after) if after and after.misfits < state.misfits else (found, state)
     return found
 
 
-def _guessed(model: ModelConfig, spelling: Spelling, source: Checkpoint) -> tuple[list[Implied], int]:
-    """See `implied`; and how many tensors do not fit even then."""
-    declaration = model.declaration
-    fit = Fit(declaration, model.declared_class, spelling, source, model.transformer)
+def _fit(model: ModelConfig, spelling: Spelling, source: Checkpoint) -> Fit:
+    return Fit(model.declaration, model.declared_class, spelling, source, model.transformer)
+
+
+def _guessed(model: ModelConfig, fit: Fit) -> tuple[list[Implied], _State | None]:
+    """See `implied`; and the config with all that set right, or as right as it gets."""
     # Keys that may only repeat others would contradict any change; null says nothing.
-    repeated = [key for rule in declaration.rules if isinstance(rule, Repeats) for key in rule.keys]
-    state = _read(model, fit, {**model.part.config, **dict.fromkeys(repeated)})
-    if state is None:
-        return [], sys.maxsize
-    lacking = fit.lacking(state.needed)
+    repeated = [key for rule in model.declaration.rules if isinstance(rule, Repeats) for key in rule.keys]
+    state = first = _read(model, fit, {**model.part.config, **dict.fromkeys(repeated)})
     found: list[Implied] = []
-    while state.needed and state.misfits and len(found) < _MOST_KEYS:
+    if state is None or first is None or fit.found.keys().isdisjoint(state.needed):
+        return found, state
+    while state.misfits and len(found) < _MOST_KEYS:
         best = _best(model, state, {key for one in found for key in one.keys})
         if not best:
             break
-        (first, state), *others = best
-        found.append(replace(first, alternatives=tuple(other for other, _ in others)))
-    return found if 2 * sum(one.explains for one in found) >= lacking else [], state.misfits
+        (one, state), *others = best
+        found.append(replace(one, alternatives=tuple(other for other, _ in others)))
+    explained = 2 * sum(one.explains for one in found) >= fit.lacking(first.needed)
+    there = 2 * fit.lacking(state.needed) <= len(state.needed)
+    return found if explained and there else [], state
 
 
 def _best(model: ModelConfig, state: _State, done: set[str]) -> list[tuple[Implied, _State]]:
