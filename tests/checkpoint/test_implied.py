@@ -214,7 +214,7 @@ def test_absurd_shapes_and_numbers_cost_nothing(make: Make) -> None:
         source[name] = TensorEntry(name, "F32", (8,), Path("none"), 0)
     start = time.monotonic()
     assert said(guess({**tiny.config, "vocab_size": 12}, source)).get("vocab_size") == 11
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 30
 
 
 # --- in words ----------------------------------------------------------------------------------------------------
