@@ -30,7 +30,7 @@ class PlanError(MindportError):
             listed.append("  " + tr("... and {count} more", count=len(rows) - _SHOWN))
         super().__init__(
             tr("{model}: config and checkpoint do not fit.", model=model) + "\n" + "\n".join(listed) + "\n",
-            describe(found) or tr("Compare config.json with the tensors it describes."),
+            describe(list(found)) or tr("Compare config.json with the tensors it describes."),
         )
         self.problems = tuple(problems)
 

@@ -13,6 +13,7 @@ from mindport.records.formats import printable
 
 if TYPE_CHECKING:
     from mindport.checkpoint.convert import Planned
+    from mindport.checkpoint.implied import Implied
 
 
 def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
@@ -48,7 +49,7 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
             }
         )
     else:
-        _print(planned, collapse(plan.problems), describe(planned.implied))
+        _print(planned, collapse(plan.problems), describe(list(planned.implied)))
         if job:
             print_table(
                 ("file", "tensors", "size (MB)"),
@@ -87,11 +88,12 @@ def _print(planned: Planned, problems: list[tuple[str, str]], hint: str) -> None
         typer.echo(tr("left out: {count} copies of tied weights, once they are found equal", count=len(plan.copies)))
 
 
-def _implied(found: Any) -> dict[str, Any]:
+def _implied(found: Implied) -> dict[str, Any]:
     return {
         "field": found.field,
         "keys": list(found.keys),
         "config": found.config,
         "tensors": found.tensors,
         "explains": found.explains,
+        "alternatives": [_implied(other) for other in found.alternatives],
     }

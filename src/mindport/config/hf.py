@@ -88,7 +88,7 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
     declaration = declaration_of(part)
     hf_class = class_of(part.config, declaration)
     with code_of(declaration.model_type):
-        transformer = _canonical(part.config, declaration, hf_class)
+        transformer = canonical(part.config, declaration, hf_class)
     if transformer.num_attention_heads % transformer.num_query_groups:
         raise MindportError(
             tr(
@@ -110,15 +110,20 @@ def from_hf(hf: dict[str, Any]) -> ModelConfig:
     return ModelConfig(declaration.model_type, hf_class, transformer, hf)
 
 
-def _canonical(hf: dict[str, Any], declaration: Architecture, hf_class: str) -> TransformerConfig:
+def canonical(hf: Mapping[str, Any], declaration: Architecture, hf_class: str) -> TransformerConfig:
+    """What the rules of a declaration make of a config, whether or not a model can have it all together. See `from_hf`.
+
+    Raises:
+        MindportError: a value that is wrong by itself, or cannot be expressed.
+    """
     values = with_defaults(hf, declaration)
-    canonical: dict[str, Any] = {**declaration.constants}
+    found: dict[str, Any] = {**declaration.constants}
     for rule in declaration.rules:
-        canonical.update(rule.decode(values))
-        _check_layers(canonical.get("num_layers", 0))  # before a rule makes a list of them
-    canonical.update({name: compute(values) for name, compute in declaration.computed.items()})
-    canonical.update(declaration.classes[hf_class].fields)
-    return TransformerConfig(**canonical)
+        found.update(rule.decode(values))
+        _check_layers(found.get("num_layers", 0))  # before a rule makes a list of them
+    found.update({name: compute(values) for name, compute in declaration.computed.items()})
+    found.update(declaration.classes[hf_class].fields)
+    return TransformerConfig(**found)
 
 
 def _check_layers(count: int) -> None:
