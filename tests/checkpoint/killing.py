@@ -1,8 +1,9 @@
 """Processes that are killed in the middle of a conversion, and what has to hold afterwards.
 
-    killing.py NUMBER ARGUMENT ...
+    killing.py RANK:NUMBER ARGUMENT ...
 
-runs `mindport ARGUMENT ...` and kills it right before its call number NUMBER that changes something on the disk.
+runs `mindport ARGUMENT ...`. If it is this rank, it is killed right before its call number NUMBER of those that change
+something on the disk.
 """
 
 from __future__ import annotations
@@ -142,9 +143,10 @@ class Place:
 def main() -> None:
     from mindport.cli.app import main as command
 
-    number = int(sys.argv.pop(1))
+    rank, number = sys.argv.pop(1).split(":")
     sys.argv[0] = "mindport"
-    Killer(number).watch()
+    if rank == os.environ["OMPI_COMM_WORLD_RANK"]:
+        Killer(int(number)).watch()
     command()
 
 

@@ -148,7 +148,13 @@ def test_interrupted_before_anything_was_done(large: Place) -> None:
 
 # --- one of several ranks --------------------------------------------------------------------------------------------
 
-KILLED = Path(__file__).with_name("killing.py")
+SCRIPT = Path(__file__).with_name("killing.py")
+
+
+def ranked(place: Place, *options: str, victim: int, call: int) -> list[str]:
+    """The command of each rank, one of which is killed."""
+    words = (sys.executable, SCRIPT, f"{victim}:{call}", "convert", place.source, "-o", place.out)
+    return [*map(str, words), "--shard-size", "4MB", *options]
 
 
 def launched(place: Place, count: int, *options: str, victim: int = -1, call: int = 0) -> int:
@@ -157,11 +163,9 @@ def launched(place: Place, count: int, *options: str, victim: int = -1, call: in
     Args:
         victim, call: the rank that is killed, and in which of its calls.
     """
-    ranks = []
+    command, ranks = ranked(place, *options, victim=victim, call=call), []
     for number in range(count):
         environment = os.environ | {"OMPI_COMM_WORLD_RANK": str(number), "OMPI_COMM_WORLD_SIZE": str(count)}
-        words = [sys.executable, KILLED, call if number == victim else 0, "convert", place.source, "-o", place.out]
-        command = [*map(str, (*words, *RANK_SHARDS, *options))]
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
     try:
         while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
@@ -177,9 +181,6 @@ def launched(place: Place, count: int, *options: str, victim: int = -1, call: in
     return sum(rank.returncode == 0 for rank in ranks)
 
 
-RANK_SHARDS = ["--shard-size", "4MB"]
-
-
 @pytest.mark.parametrize(
     ("victim", "call", "after", "resume"),
     [(0, 40, 3, True), (1, 30, 2, True), (2, 20, 1, True), (2, 35, 4, True), (1, 25, 3, False)],
@@ -192,6 +193,25 @@ def test_a_rank_is_killed(large: Place, victim: int, call: int, after: int, resu
     launched(large, after, *["--resume"] * resume)
     assert without_command(tree(large.out)) == without_command(large.old)
     assert tree(large.source) == large.before
+    assert list(large.out.parent.iterdir()) == [large.out]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_mpirun(large: Place, victim: int) -> None:
+    found = shutil.which("mpirun")
+    if not found:
+        pytest.skip("mpirun is not installed")
+    large.reset(overwrite=False)
+    start = [found, "--allow-run-as-root", "--oversubscribe", "-n"]
+    for call in (25, 60):
+        command = [*start, "3", *ranked(large, "--resume", victim=victim, call=call)]
+        assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode
+        assert not large.out.exists()
+    command = [*start, "2", *ranked(large, "--resume", victim=-1, call=0)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert without_command(tree(large.out)) == without_command(large.old)
     assert list(large.out.parent.iterdir()) == [large.out]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.checkpoint.plan import Plan
-from mindport.checkpoint.publish import Work, unwritable, work_of
+from mindport.checkpoint.publish import Work, check_free, unwritable, work_of
 from mindport.checkpoint.ranks import Rank, rank_of
 from mindport.checkpoint.shards import TargetFile
 from mindport.checkpoint.source import Stamp, changed_while_reading, stamp_of
@@ -92,6 +92,8 @@ def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress
     with ExitStack() as stack:
         work: Work | None = None
         if rank.number == 0:
+            for path in job.stamps:  # weights may lie elsewhere than the model, by a link or by an option
+                check_free(folder, overwrite=overwrite, source=path)
             work = Work(folder, overwrite=overwrite)
             stack.push(_closing(work))
         try:
