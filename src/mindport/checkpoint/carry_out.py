@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from mindport.checkpoint.plan import Plan
-from mindport.checkpoint.publish import Work, unwritable, work_of
+from mindport.checkpoint.publish import Work, check_free, unwritable, work_of
 from mindport.checkpoint.ranks import Rank, rank_of
 from mindport.checkpoint.shards import TargetFile
-from mindport.checkpoint.source import changed_while_reading
+from mindport.checkpoint.source import Stamp, changed_while_reading, stamp_of
 from mindport.config.json_file import write_json
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
 Progress = Callable[[int], None]
 """Called with the number of bytes just written."""
-
-Stamp = tuple[int, int, int]
-"""Size, time of the last change and number of a file."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Job:
         plan: what its weights are made of.
         files: its weights files.
         indices: index files besides: name -> JSON.
-        stamps: of the source's files when their headers were read.
+        stamps: of the source's files before their headers were read.
         finish: writes everything else into a folder: configuration, side files.
         notes: for the manifest.
     """
@@ -64,22 +61,6 @@ class Job:
         for file in self.files:
             digest.update(repr(file).encode())
         return digest.hexdigest()
-
-
-def stamps_of(paths: Sequence[Path]) -> dict[Path, Stamp]:
-    """What shows whether a file is the same as before.
-
-    Raises:
-        MindportError: a file is gone.
-    """
-    found = {}
-    for path in paths:
-        try:
-            info = path.stat()
-        except OSError:
-            raise changed_while_reading(path) from None
-        found[path] = (info.st_size, info.st_mtime_ns, info.st_ino)
-    return found
 
 
 def write_weights(job: Job, folder: Path, progress: Progress) -> None:
@@ -111,15 +92,21 @@ def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress
     with ExitStack() as stack:
         work: Work | None = None
         if rank.number == 0:
-            work = Work(folder, overwrite=overwrite, resume=resume)
+            for path in job.stamps:  # weights may lie elsewhere than the model, by a link or by an option
+                check_free(folder, overwrite=overwrite, source=path)
+            work = Work(folder, overwrite=overwrite)
             stack.push(_closing(work))
-            if resume:
-                _check_same(work.path, job.fingerprint)
-            check_room(job, folder, work.path)
         try:
             from mindport.checkpoint.meeting import Meeting
 
-            with Meeting(folder.with_name(f".{folder.name}.ranks"), rank, job.fingerprint) as meeting:
+            place = folder.with_name(f".{folder.name}.ranks")
+            if work:
+                kept = _to_keep(job, work.path) if resume else []
+                check_room(job, folder, work.path)
+                if rank.count == 1:  # of an earlier launch; ranks that are left of it find out by this
+                    shutil.rmtree(place, ignore_errors=True)
+                work.clear(kept)
+            with Meeting(place, rank, job.fingerprint) as meeting:
 
                 def moved(nbytes: int) -> None:
                     meeting.check()
@@ -143,11 +130,16 @@ def _closing(work: Work) -> Callable[..., None]:
     def close(kind: type[BaseException] | None, *_: object) -> None:
         from mindport.checkpoint.journal import any_done
 
-        # After an error the same would happen again; after an interrupt it may go on.
-        interrupted = kind is not None and not issubclass(kind, Exception)
-        work.close(keep=interrupted and any_done(work.path))
+        work.close(keep=kind is not None and may_go_on(kind) and any_done(work.path))
 
     return close
+
+
+def may_go_on(kind: type[BaseException]) -> bool:
+    """Whether a run that ended with this exception may be resumed. After an error, the same would happen again."""
+    from mindport.checkpoint.meeting import RankGoneError
+
+    return not issubclass(kind, Exception) or issubclass(kind, RankGoneError)
 
 
 def check_room(job: Job, folder: Path, work: Path | None = None) -> None:
@@ -176,14 +168,21 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def _check_same(work: Path, fingerprint: str) -> None:
-    from mindport.checkpoint.journal import belongs, journals
+def _to_keep(job: Job, work: Path) -> list[str]:
+    """Files of an unfinished folder from which the same job can go on: its weights and journals, nothing else.
 
-    if journals(work) and not belongs(work, fingerprint):
+    Raises:
+        MindportError: it was begun by another job.
+    """
+    from mindport.checkpoint.journal import journals, plans_of
+
+    plans = plans_of(work)
+    if plans and job.fingerprint not in plans:
         raise MindportError(
             tr("The unfinished {folder} is another conversion, or its source has changed.", folder=work),
             tr("Run without --resume to start over."),
         )
+    return [path.name for path in journals(work)] + [file.name for file in job.files] if plans else []
 
 
 class _Writer:
@@ -237,13 +236,14 @@ class _Writer:
             wanted = job.plan.used
             missing = [name for name, entry in wanted.items() if any(p.name not in sources for p in parts_of(entry))]
             sources |= source_digests(job.plan, Content(job.plan, files), missing)
-        if stamps_of(list(job.stamps)) != dict(job.stamps):
-            raise changed_while_reading(next(p for p, s in stamps_of(list(job.stamps)).items() if s != job.stamps[p]))
+        for path, stamp in job.stamps.items():
+            if stamp_of(path) != stamp:
+                raise changed_while_reading(path)
         job.finish(self._work)
         for name, index in job.indices.items():
             write_json(self._work / name, dict(index))
-        remove_journals(self._work)
         write_manifest(self._work, job.plan, job.files, digests, sources, job.notes)
+        remove_journals(self._work)
 
 
 def _share(files: Sequence[TargetFile], rank: Rank) -> list[TargetFile]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mindport.architectures.naming import Spelling, skipped_tensors, tensor_map, tied_copies
-from mindport.checkpoint.carry_out import Job, Progress, carry_out, stamps_of
+from mindport.checkpoint.carry_out import Job, Progress, carry_out
 from mindport.checkpoint.dtypes import NAMES
 from mindport.checkpoint.folder import Found, find_weights
 from mindport.checkpoint.implied import Implied, implied
@@ -133,7 +133,6 @@ def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
         )
     found = find_weights(model)
     source = pair_scales(found.entries, described.hf)
-    stamps = stamps_of(found.files)
     spelling = spelling_of(described, source)
     described = with_optional_parts(described, spelling, source)
     declaration, config = described.declaration, described.transformer
@@ -164,7 +163,7 @@ def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
         copy_side_files(model, folder)
 
     files = target_files(plan, options)
-    job = Job(plan, files, indices(files, hugging_face=False), stamps, finish, {"options": options.to_json()})
+    job = Job(plan, files, indices(files, hugging_face=False), found.stamps, finish, {"options": options.to_json()})
     return Planned(model, native, found, plan, (), job)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mindport.architectures.naming import spellings, tensor_map, tied_copies
-from mindport.checkpoint.carry_out import Job, Progress, carry_out, stamps_of
+from mindport.checkpoint.carry_out import Job, Progress, carry_out
 from mindport.checkpoint.convert import Conversion, Planned, copy_side_files, no_progress
 from mindport.checkpoint.dtypes import ITEM_SIZE, NAMES
 from mindport.checkpoint.folder import find_weights
@@ -43,7 +43,6 @@ def plan_export(folder: Path, options: Options = PLAIN, weights: Path | None = N
     """
     config = read_native_config(folder)
     found = find_weights(weights or folder)
-    stamps = stamps_of(found.files)
     before = config.model.transformer
     native = NATIVE.parameters(before)
     source, left_out = without_training_state(found.entries, native)
@@ -75,7 +74,7 @@ def plan_export(folder: Path, options: Options = PLAIN, weights: Path | None = N
         copy_side_files(folder, work)
 
     files = safetensors_files(plan.outputs, METADATA, options.shard_bytes)
-    job = Job(plan, files, indices(files, hugging_face=True), stamps, finish, {"options": options.to_json()})
+    job = Job(plan, files, indices(files, hugging_face=True), found.stamps, finish, {"options": options.to_json()})
     return Planned(folder, exported, found, plan, (), job)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mindport.checkpoint.dtypes import numpy_dtype
 from mindport.checkpoint.source import TensorEntry, changed_while_reading
+from mindport.config.json_file import unreadable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,13 +39,16 @@ class Files:
         """Fill a buffer with the stored bytes of a tensor from byte `start` on.
 
         Raises:
-            MindportError: the file is gone, or has become shorter, since its header was read.
+            MindportError: the file is gone, or has become shorter, since its header was read; or it cannot be read.
         """
         descriptor = self._descriptor(entry.path)
         for offset, length in _file_ranges(entry, start, len(buffer)):
             part, buffer = buffer[:length], buffer[length:]
             while part:
-                count = os.preadv(descriptor, [part], offset)
+                try:
+                    count = os.preadv(descriptor, [part], offset)
+                except OSError as error:  # not to be taken for one of the target
+                    raise unreadable(entry.path, error) from None
                 if not count:
                     raise changed_while_reading(entry.path)
                 part, offset = part[count:], offset + count

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mindport.checkpoint.broken import broken
 from mindport.checkpoint.ckpt_reader import read_ckpt
 from mindport.checkpoint.safetensors import INDEX_FILE, SINGLE_FILE, read_header
-from mindport.checkpoint.source import TensorEntry
+from mindport.checkpoint.source import Stamp, TensorEntry, stamp_of
 from mindport.checkpoint.torch_file import read_torch
 from mindport.config.json_file import read_json_object, unreadable
 from mindport.errors import MindportError, brief
@@ -48,7 +48,7 @@ class Found:
 
     Args:
         entries: tensor name -> where it lies. With problems, those that could be read.
-        files: that hold them.
+        stamps: of the files that hold them, taken before anything was read from these.
         format: of these: "safetensors", "torch" or "ckpt".
         problems: (shard or tensor, what is wrong), for every contradiction between an index and its shards. If there
             are any, the weights must not be used.
@@ -56,10 +56,15 @@ class Found:
     """
 
     entries: dict[str, TensorEntry]
-    files: tuple[Path, ...]
+    stamps: Mapping[Path, Stamp]
     format: str
     problems: tuple[tuple[str, str], ...] = ()
     stray: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold them."""
+        return tuple(self.stamps)
 
 
 def find_weights(path: Path) -> Found:
@@ -74,12 +79,13 @@ def find_weights(path: Path) -> Found:
     found = _indexed(chosen) if chosen.suffix == ".json" else _single(chosen)
     used = {file.name for file in found.files}
     stray = tuple(file.name for file in _weight_files(path) if file.name not in used)
-    return Found(found.entries, found.files, found.format, found.problems, stray)
+    return replace(found, stray=stray)
 
 
 def _single(path: Path) -> Found:
     kind = _format_of(path)
-    return Found(_READERS[kind](path), (path,), kind)
+    stamps = {path: stamp_of(path)}
+    return Found(_READERS[kind](path), stamps, kind)
 
 
 def _indexed(index: Path) -> Found:
@@ -90,7 +96,7 @@ def _indexed(index: Path) -> Found:
         raise broken(index, tr("it has no weight_map"))
     entries: dict[str, TensorEntry] = {}
     problems: list[tuple[str, str]] = []
-    files: list[Path] = []
+    stamps: dict[Path, Stamp] = {}
     kinds: set[str] = set()
     for shard in sorted(set(weight_map.values())):
         if Path(shard).name != shard or shard in ("", ".", "..") or "\\" in shard:
@@ -101,7 +107,7 @@ def _indexed(index: Path) -> Found:
         except MindportError as error:
             problems.append((shard, error.message))
             continue
-        files += found.files
+        stamps |= found.stamps
         kinds.add(found.format)
         for name, entry in found.entries.items():
             if name in entries:
@@ -109,7 +115,7 @@ def _indexed(index: Path) -> Found:
             elif name not in weight_map:
                 problems.append((name, tr("is in {file}, and the index does not know it", file=shard)))
             entries.setdefault(name, entry)
-    read = {file.name for file in files}
+    read = {file.name for file in stamps}
     for name, shard in weight_map.items():
         if name in entries and entries[name].path.name != shard:
             held = entries[name].path.name
@@ -120,7 +126,7 @@ def _indexed(index: Path) -> Found:
         problems.append(
             (index.name, tr("the shards are of several formats: {formats}", formats=", ".join(sorted(kinds))))
         )
-    return Found(entries, tuple(files), min(kinds, default="safetensors"), tuple(problems))
+    return Found(entries, stamps, min(kinds, default="safetensors"), tuple(problems))
 
 
 def _only(folder: Path) -> Path:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from mindport.checkpoint.publish import try_lock
 
 _PREFIX = ".journal-"
 
@@ -25,16 +28,20 @@ class Done:
 
 
 class Journal:
-    """A line for each finished tensor; one file for each process, in the folder that is being written."""
+    """A line for each finished tensor; one file for each process, in the folder that is being written.
+
+    The file is locked while its process writes there, so that nobody takes the folder over meanwhile.
+    """
 
     def __init__(self, folder: Path, fingerprint: str, rank: int) -> None:
-        self._path = folder / f"{_PREFIX}{rank}"
+        path = folder / f"{_PREFIX}{rank}"
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try_lock(self._file)
         self.done = _read(folder, fingerprint)
-        written = self._path.read_bytes() if self._path.exists() else b""
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        whole = written.rfind(b"\n") + 1 if _plan_of(self._path) == fingerprint else 0
-        os.ftruncate(self._file, whole)  # without a line that was not written to its end
-        if not whole:
+        lines, end = _lines(path)
+        mine = _plan_of(lines) == fingerprint
+        os.ftruncate(self._file, end if mine else 0)  # without a line that was not written to its end
+        if not mine:
             self._write({"plan": fingerprint})
 
     def add(self, tensor: str, done: Done) -> None:
@@ -47,7 +54,9 @@ class Journal:
         os.close(self._file)
 
     def _write(self, line: Mapping[str, object]) -> None:
-        os.write(self._file, json.dumps(line).encode() + b"\n")
+        content = json.dumps(line).encode() + b"\n"
+        while content:
+            content = content[os.write(self._file, content) :]
 
 
 def journals(folder: Path) -> list[Path]:
@@ -55,14 +64,14 @@ def journals(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 
-def belongs(folder: Path, fingerprint: str) -> bool:
-    """Whether a folder was begun by the same plan."""
-    return any(_plan_of(path) == fingerprint for path in journals(folder))
+def plans_of(folder: Path) -> set[str]:
+    """Fingerprints of the plans by which a folder was begun: one, or none where nothing was written yet."""
+    return {plan for path in journals(folder) if (plan := _plan_of(_lines(path)[0]))}
 
 
 def any_done(folder: Path) -> bool:
     """Whether a tensor is noted as written."""
-    return any(len(_lines(path)) > 1 for path in journals(folder))
+    return any(len(_lines(path)[0]) > 1 for path in journals(folder))
 
 
 def remove_journals(folder: Path) -> None:
@@ -71,27 +80,30 @@ def remove_journals(folder: Path) -> None:
         path.unlink()
 
 
-def _plan_of(path: Path) -> str | None:
-    lines = _lines(path)
-    found = lines[0].get("plan") if lines else None
-    return found if isinstance(found, str) else None
+def _plan_of(lines: Sequence[Mapping[str, Any]]) -> str:
+    return str(lines[0].get("plan", "")) if lines else ""
 
 
-def _lines(path: Path) -> list[dict[str, object]]:
-    """The lines of a journal, up to one that was not written to its end."""
-    found = []
-    for line in path.read_bytes().split(b"\n"):
+def _lines(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The lines of a journal, up to one that is not as we write it, and the bytes that they take."""
+    found: list[dict[str, Any]] = []
+    end = 0
+    for line in path.read_bytes().splitlines(keepends=True):
         try:
-            found.append(json.loads(line))
+            content = json.loads(line)
         except ValueError:
             break
-    return found
+        if not line.endswith(b"\n") or not isinstance(content, dict):
+            break
+        found.append(content)
+        end += len(line)
+    return found, end
 
 
 def _read(folder: Path, fingerprint: str) -> dict[str, Done]:
-    done = {}
+    done: dict[str, Done] = {}
     for path in journals(folder):
-        if _plan_of(path) == fingerprint:
-            for line in _lines(path)[1:]:
-                done[str(line["tensor"])] = Done(str(line["digest"]), dict(line["sources"]))  # type: ignore[call-overload]
+        lines, _ = _lines(path)
+        if _plan_of(lines) == fingerprint:
+            done |= {line["tensor"]: Done(line["digest"], line["sources"]) for line in lines[1:]}
     return done

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ from mindport.version import __version__
 FILE_NAME = "mindport_manifest.json"
 FORMAT = 1
 ALGORITHM = "xxh3_128"
+
+_CHUNK = 1 << 20
+"""Bytes read at a time."""
+
+_LONGEST_NAME = 255
+"""Bytes; the limit of Linux."""
 
 
 def write_manifest(
@@ -40,6 +47,8 @@ def write_manifest(
         notes: what else was decided, such as dtypes and the vocabulary.
     """
     import numpy as np
+
+    from mindport.checkpoint.digest import digest_of
 
     weights = {file.name: file for file in files}
     beside = sorted(
@@ -65,6 +74,7 @@ def write_manifest(
             "weights": {
                 file.name: {
                     "nbytes": file.nbytes,
+                    "framing": digest_of(memoryview(content) for _, content in file.frames),
                     "tensors": {placed.output.name: digests[placed.output.name] for placed in file.outputs},
                 }
                 for file in files
@@ -109,24 +119,26 @@ def check_manifest(folder: Path) -> tuple[int, int]:
         )
     try:
         manifest = _read(path)
-        weights = {name: (int(file["nbytes"]), dict(file["tensors"])) for name, file in manifest["weights"].items()}
-        beside = {str(name): str(digest) for name, digest in manifest["files"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        weights = {_plain(name): _Weights.from_json(file) for name, file in manifest["weights"].items()}
+        beside = {_plain(name): str(digest) for name, digest in manifest["files"].items()}
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise _not_ours(path, error) from None
     wrong = [name for name, digest in beside.items() if _file_digest(folder / name) != digest]
-    wrong += [name for name, (nbytes, _) in weights.items() if _size(folder / name) != nbytes]
-    entries: dict[str, TensorEntry] = {}
+    wrong += [name for name, file in weights.items() if _size(folder / name) != file.nbytes]
     if not wrong and weights:
         found = find_weights(folder)
-        wrong += [name for name, _ in found.problems]
         entries = dict(found.entries)
-    with Files() as files:
-        for file, (_, tensors) in weights.items():
-            for name, digest in tensors.items() if entries else ():
-                entry = entries.pop(name, None)
-                if entry is None or entry.path.name != file or digest_of(plain_chunks(files, entry)) != digest:
+        wrong += [name for name, _ in found.problems]
+        with Files() as files:
+            for name, file in weights.items():
+                held = [entry for entry in entries.values() if entry.path.name == name]
+                if digest_of(_framing(folder / name, held)) != file.framing:
                     wrong.append(name)
-    wrong += entries
+                for tensor, digest in file.tensors.items():
+                    entry = entries.pop(tensor, None)
+                    if entry is None or entry.path.name != name or digest_of(plain_chunks(files, entry)) != digest:
+                        wrong.append(tensor)
+        wrong += entries
     if wrong:
         raise MindportError(
             tr(
@@ -137,14 +149,48 @@ def check_manifest(folder: Path) -> tuple[int, int]:
             ),
             tr("Convert the model again, or copy the folder again from where it was made."),
         )
-    tensors_checked = sum(len(tensors) for _, tensors in weights.values())
-    return tensors_checked, sum(nbytes for nbytes, _ in weights.values())
+    return sum(len(file.tensors) for file in weights.values()), sum(file.nbytes for file in weights.values())
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """What a manifest says of a weights file: its size, and checksums of its tensors and of all else in it."""
+
+    nbytes: int
+    framing: str
+    tensors: Mapping[str, str]
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> _Weights:
+        return _Weights(int(record["nbytes"]), str(record["framing"]), dict(record["tensors"].items()))
+
+
+def _plain(name: str) -> str:
+    """The name of a file in the folder.
+
+    Raises:
+        ValueError: it leads somewhere else, or is none.
+    """
+    parts = name.split("/")
+    if "\0" in name or {"", ".", ".."} & {*parts} or any(len(part.encode()) > _LONGEST_NAME for part in parts):
+        raise ValueError(brief(name))
+    return name
+
+
+def _framing(path: Path, entries: Iterable[TensorEntry]) -> Iterator[memoryview]:
+    """All bytes of a weights file that belong to no tensor: header, lengths, names."""
+    ranges = sorted(place for entry in entries for place in entry.pieces or ((entry.offset, entry.nbytes),))
+    with path.open("rb") as file:
+        for start, length in (*ranges, (_size(path), 0)):
+            while file.tell() < start and (content := file.read(min(_CHUNK, start - file.tell()))):
+                yield memoryview(content)
+            file.seek(start + length)
 
 
 def _read(path: Path) -> dict[str, Any]:
     manifest = read_json_object(path)
     if manifest["mindport"]["format"] != FORMAT or manifest["checksum"] != ALGORITHM:
-        raise ValueError(manifest["mindport"])
+        raise ValueError(brief(manifest["mindport"]))
     return manifest
 
 
@@ -166,6 +212,6 @@ def _file_digest(path: Path) -> str | None:
         return None
     digest = new_digest()
     with path.open("rb") as file:
-        while content := file.read(1 << 20):
+        while content := file.read(_CHUNK):
             digest.update(content)
     return digest.hexdigest()

@@ -19,6 +19,10 @@ LINGER = 1.0
 and rank 0 has to say what happened, and to clear up."""
 
 
+class RankGoneError(MindportError):
+    """A rank was interrupted, fell silent, did not come or has another job: nothing is wrong with what was done."""
+
+
 class Meeting:
     """The ranks of one conversion, from when they have met until all know how it ended. One alone needs no folder.
 
@@ -118,7 +122,7 @@ class Meeting:
         elif isinstance(error, Exception):
             said = {"message": f"{type(error).__name__}: {error}", "fix": ""}
         else:
-            said = {"message": tr("It was interrupted."), "fix": ""}
+            said = {"message": tr("It was interrupted."), "fix": "", "interrupted": True}
         return {"kind": FAILED, "rank": self._rank.number, **said}
 
     def _error(self, trouble: Trouble) -> MindportError:
@@ -126,10 +130,10 @@ class Meeting:
         kind, rank, seconds = trouble["kind"], trouble.get("rank"), f"{self._patience:g}"
         if kind == FAILED:
             said = tr("Rank {rank} failed: {message}", rank=rank, message=trouble["message"])
-            return MindportError(said, trouble["fix"])
+            return (RankGoneError if trouble.get("interrupted") else MindportError)(said, trouble["fix"])
         if kind == SILENT:
             said = tr("Nothing was heard of rank {rank} for {seconds} seconds.", rank=rank, seconds=seconds)
-            return MindportError(said, tr("See in its output why it ended, then start all ranks again."))
+            return RankGoneError(said, tr("See in its output why it ended, then start all ranks again."))
         if kind == ABSENT:
             said = tr("Rank {rank} did not come within {seconds} seconds.", rank=rank, seconds=seconds)
             check = tr(
@@ -138,12 +142,12 @@ class Meeting:
                 count=self._rank.count,
                 folder=self._folder,
             )
-            return MindportError(said, check)
+            return RankGoneError(said, check)
         if kind == DIFFERS:
             said = tr("Rank {rank} was started on another model, or with other options, than rank 0.", rank=rank)
-            return MindportError(said, tr("Start all ranks with the same command, and leave the model as it is."))
+            return RankGoneError(said, tr("Start all ranks with the same command, and leave the model as it is."))
         said = tr("{folder} was removed, or another conversion took it over.", folder=self._folder)
-        return MindportError(said, tr("Start all ranks again when none of an earlier start is left."))
+        return RankGoneError(said, tr("Start all ranks again when none of an earlier start is left."))
 
     def _attempt(self, write: Callable[[], None]) -> None:
         try:

@@ -73,6 +73,23 @@ Checkpoint = Mapping[str, TensorEntry]
 """Tensor name -> where it lies, over all files of a checkpoint."""
 
 
+Stamp = tuple[int, int, int]
+"""Size, time of the last change and number of a file: what shows whether it is the same as before."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file.
+
+    Raises:
+        MindportError: it is gone.
+    """
+    try:
+        info = path.stat()
+    except OSError:
+        raise changed_while_reading(path) from None
+    return info.st_size, info.st_mtime_ns, info.st_ino
+
+
 def changed_while_reading(path: Path) -> MindportError:
     """The error for a source that is not what its header said a moment ago."""
     return MindportError(

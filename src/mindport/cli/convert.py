@@ -30,6 +30,7 @@ from mindport.cli.weights import (
     VocabSize,
     parse_size,
     read_vocab_map,
+    resumable,
 )
 from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
@@ -85,7 +86,7 @@ def command(
             show_plan(planned, output, as_json=as_json)
             return
         job = planned.ready()
-        with byte_progress(job.nbytes, tr("writing weights")) as progress:
+        with resumable(output), byte_progress(job.nbytes, tr("writing weights")) as progress:
             published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
         if not published:
             return

@@ -11,7 +11,7 @@ import typer
 from mindport.cli.options import Declarations, Json, OutputFolder, Overwrite, with_declarations
 from mindport.cli.output import byte_progress, print_json
 from mindport.cli.plan import show_plan
-from mindport.cli.weights import DryRun, Dtypes, Resume, ShardSize, parse_size
+from mindport.cli.weights import DryRun, Dtypes, Resume, ShardSize, parse_size, resumable
 from mindport.i18n import tr
 
 
@@ -55,7 +55,7 @@ def command(
         show_plan(planned, output, as_json=as_json)
         return
     job, plan = planned.ready(), planned.plan
-    with byte_progress(job.nbytes, tr("writing weights")) as progress:
+    with resumable(output), byte_progress(job.nbytes, tr("writing weights")) as progress:
         published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
     if not published:
         return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,6 +60,22 @@ VocabMap = Annotated[
 ]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+@contextmanager
+def resumable(output: Path) -> Iterator[None]:
+    """After an interrupt, says how to go on, if something is left to go on with."""
+    try:
+        yield
+    except BaseException as error:
+        from mindport.checkpoint.carry_out import may_go_on
+        from mindport.checkpoint.publish import work_of
+        from mindport.checkpoint.ranks import rank_of
+
+        rank = rank_of(os.environ)
+        if may_go_on(type(error)) and rank and rank.number == 0 and work_of(output).is_dir():
+            typer.secho(tr("The unfinished folder is kept: go on with --resume."), err=True, fg="yellow")
+        raise
 
 
 def parse_size(text: str | None) -> int | None:
