@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mindport.checkpoint.folder import find_weights
 from mindport.checkpoint.options import PLAIN, Options
 from mindport.checkpoint.plan import Plan
 from mindport.checkpoint.shards import TargetFile
-from mindport.checkpoint.source import TensorEntry
 from mindport.config.json_file import read_json_object, write_json
-from mindport.errors import MindportError, brief
+from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import VocabChange
 from mindport.version import __version__
@@ -41,8 +39,12 @@ def write_manifest(
     """
     import numpy as np
 
+    from mindport.checkpoint.digest import digest_of
+
     weights = {file.name: file for file in files}
-    beside = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in weights)
+    beside = sorted(
+        p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in weights
+    )
     write_json(
         folder / FILE_NAME,
         {
@@ -63,11 +65,12 @@ def write_manifest(
             "weights": {
                 file.name: {
                     "nbytes": file.nbytes,
+                    "frames": digest_of(memoryview(content) for _, content in file.frames),
                     "tensors": {placed.output.name: digests[placed.output.name] for placed in file.outputs},
                 }
                 for file in files
             },
-            "files": {str(path.relative_to(folder)): _file_digest(path) for path in beside},
+            "files": {str(path.relative_to(folder)): file_digest(path) for path in beside},
         },
     )
 
@@ -82,82 +85,34 @@ def recorded_options(folder: Path, vocab: VocabChange | None) -> Options:
     if not path.is_file():
         return PLAIN
     try:
-        return Options.from_json(_read(path)["options"], vocab)
+        return Options.from_json(read_manifest(path)["options"], vocab)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _not_ours(path, error) from None
+        raise not_ours(path, error) from None
 
 
-def check_manifest(folder: Path) -> tuple[int, int]:
-    """Read a finished folder again and compare it with its manifest.
-
-    Returns:
-        tensors and bytes of weights that were found to be as the manifest says.
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The content of a manifest.
 
     Raises:
-        MindportError: there is no manifest, or something differs, is missing or is too many; all of it at once.
+        MindportError: it cannot be read.
+        KeyError, TypeError, ValueError: it is not one of this version.
     """
-    from mindport.checkpoint.digest import digest_of, plain_chunks
-    from mindport.checkpoint.files import Files
-
-    path = folder / FILE_NAME
-    if not path.is_file():
-        raise MindportError(
-            tr("{path} does not exist.", path=path),
-            tr("Give a folder that `mindport convert` or `mindport export` of this version wrote."),
-        )
-    try:
-        manifest = _read(path)
-        weights = {name: (int(file["nbytes"]), dict(file["tensors"])) for name, file in manifest["weights"].items()}
-        beside = {str(name): str(digest) for name, digest in manifest["files"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _not_ours(path, error) from None
-    wrong = [name for name, digest in beside.items() if _file_digest(folder / name) != digest]
-    wrong += [name for name, (nbytes, _) in weights.items() if _size(folder / name) != nbytes]
-    entries: dict[str, TensorEntry] = {}
-    if not wrong and weights:
-        found = find_weights(folder)
-        wrong += [name for name, _ in found.problems]
-        entries = dict(found.entries)
-    with Files() as files:
-        for file, (_, tensors) in weights.items():
-            for name, digest in tensors.items() if entries else ():
-                entry = entries.pop(name, None)
-                if entry is None or entry.path.name != file or digest_of(plain_chunks(files, entry)) != digest:
-                    wrong.append(name)
-    wrong += entries
-    if wrong:
-        raise MindportError(
-            tr(
-                "{folder} is not as its manifest says in {count} places, such as {name}.",
-                folder=folder,
-                count=len(wrong),
-                name=brief(wrong[0]),
-            ),
-            tr("Convert the model again, or copy the folder again from where it was made."),
-        )
-    tensors_checked = sum(len(tensors) for _, tensors in weights.values())
-    return tensors_checked, sum(nbytes for nbytes, _ in weights.values())
-
-
-def _read(path: Path) -> dict[str, Any]:
     manifest = read_json_object(path)
     if manifest["mindport"]["format"] != FORMAT or manifest["checksum"] != ALGORITHM:
         raise ValueError(manifest["mindport"])
     return manifest
 
 
-def _not_ours(path: Path, error: Exception) -> MindportError:
+def not_ours(path: Path, error: Exception) -> MindportError:
+    """The error for a manifest whose content is not what this version writes."""
     return MindportError(
         tr("{path} is not a manifest of this version of Mindport: {error!r}.", path=path, error=error),
         tr("Convert the model again."),
     )
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else -1
-
-
-def _file_digest(path: Path) -> str | None:
+def file_digest(path: Path) -> str | None:
+    """Checksum of a whole file; None if there is none."""
     from mindport.checkpoint.digest import new_digest
 
     if not path.is_file():
