@@ -13,10 +13,10 @@ import pytest
 
 ms = pytest.importorskip("mindspore")
 
+from mindport.checkpoint.load_report import LoadError, LoadReport, Misfit  # noqa: E402
 from mindport.errors import MindportError  # noqa: E402
 from mindport.models import build_model, load_parameters  # noqa: E402
 from mindport.models.load import Given, load  # noqa: E402
-from mindport.models.load_report import LoadError, LoadReport, Misfit  # noqa: E402
 from mindport.schema import TransformerConfig, slots_of  # noqa: E402
 
 CONFIG = TransformerConfig(

@@ -12,6 +12,7 @@ from mindspore import nn
 from mindport.checkpoint.dtypes import NAMES
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.folder import find_weights
+from mindport.checkpoint.load_report import LoadError, LoadReport
 from mindport.checkpoint.problems import collapse_names, listed
 from mindport.checkpoint.source import TensorEntry
 from mindport.config.native import FILE_NAME, NativeConfig, read_native_config
@@ -19,7 +20,6 @@ from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.models.build import build_model
 from mindport.models.load import Given, load
-from mindport.models.load_report import LoadError, LoadReport
 from mindport.models.own import build_own
 from mindport.models.transformer import Transformer
 from mindport.schema import TransformerConfig

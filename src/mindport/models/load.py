@@ -11,9 +11,9 @@ from mindspore import Parameter, Tensor, nn
 
 from mindport.checkpoint.cast import as_bytes, cast
 from mindport.checkpoint.digest import digest_of
+from mindport.checkpoint.load_report import LoadError, LoadReport, Misfit
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
-from mindport.models.load_report import LoadError, LoadReport, Misfit
 
 _WIDENED = ("float16", "bfloat16")
 """Dtypes whose values are float32 values."""
