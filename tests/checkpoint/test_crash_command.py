@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindport.checkpoint.manifest import check_manifest
+from mindport.checkpoint.recheck import check_manifest
 
 from .conftest import llama
 from .killing import Place, Tree, tree
