@@ -218,11 +218,16 @@ def test_a_manifest_that_is_none(run: Run, folder: Path, content: str) -> None:
     assert err.count("\n") == 1
 
 
-def test_a_manifest_does_not_lead_out_of_the_folder(run: Run, folder: Path) -> None:
+def test_a_manifest_is_not_trusted(run: Run, folder: Path) -> None:
     manifest = json.loads((folder / FILE_NAME).read_text())
-    manifest["files"]["../secret"] = "0"
-    (folder / FILE_NAME).write_text(json.dumps(manifest))
-    assert "is not a manifest of this version" in run("verify", "--weights", folder)[2]
+    weights = dict(manifest["weights"])
+    for change in (
+        {"files": {**manifest["files"], "../secret": "0"}},
+        {"weights": {**weights, "/etc/passwd": next(iter(weights.values()))}},
+        {"weights": {name: {**file, "nbytes": float("inf")} for name, file in weights.items()}},
+    ):
+        (folder / FILE_NAME).write_text(json.dumps({**manifest, **change}))
+        assert "is not a manifest of this version" in run("verify", "--weights", folder)[2]
 
 
 def test_a_folder_without_a_manifest(run: Run, source: Path) -> None:
@@ -433,6 +438,15 @@ def test_a_checkpoint_of_mindspore(run: Run, here: Path, mindspore: Any) -> None
     assert run("verify", "--load", "net.ckpt", "--network", "ownnet:Net")[0] == 0
 
 
+def test_shards_of_a_network_of_ones_own(run: Run, here: Path) -> None:
+    weight_map = {}
+    for number, (name, array) in enumerate(net().items()):
+        weight_map[name] = save(here / f"part-{number}.safetensors", {name: array}).name
+    (here / INDEX_FILE).write_text(json.dumps({"weight_map": weight_map}))
+    for path in (here, here / INDEX_FILE):
+        assert run("verify", "--load", path, "--network", "ownnet:Net")[0] == 0
+
+
 def test_half_precision_is_not_cast_for_a_network_of_ones_own(run: Run, here: Path) -> None:
     for given, name, needed in ((ml_dtypes.bfloat16, "Net", "float32"), (np.float32, "Half", "bfloat16")):
         path = save(here / "weights.safetensors", net(given))
@@ -497,6 +511,7 @@ def test_a_network_that_takes_the_config(run: Run, here: Path, folder: Path, nam
     ("network", "sentence"),
     [
         ("ownnet", "'ownnet' does not name a network. Write it as module:Class."),
+        ("", "'' does not name a network."),
         ("ownnet:", "does not name a network."),
         ("own-net:Net", "does not name a network."),
         ("ownnet:Net()", "does not name a network."),

@@ -70,7 +70,7 @@ def check_load(path: Path, network: str | None, *, as_json: bool) -> None:
     require("mindspore")
     from mindport.models.folder import native_loading, own_loading
 
-    loading = own_loading(path, network) if network else native_loading(path)
+    loading = native_loading(path) if network is None else own_loading(path, network)
     with byte_progress(loading.nbytes, tr("loading weights")) as progress:
         report = loading.run(progress)
     error = None
@@ -90,7 +90,7 @@ def check_load(path: Path, network: str | None, *, as_json: bool) -> None:
             typer.echo(tr("widened to float32, without loss: {dtypes}", dtypes=", ".join(report.widened)))
         if report.carried:
             typer.echo(tr("{count} more tensors are carried along, not computed", count=report.carried))
-    named = {"passed": error is None, "network": network or "native"}
+    named = {"passed": error is None, "network": "native" if network is None else network}
     finish({**named, **asdict(report)}, error, as_json=as_json)
 
 
