@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mindport.checkpoint import content, safetensors
+from mindport.checkpoint import content, execute, safetensors
 from mindport.checkpoint.files import read
 from mindport.checkpoint.plan import Plan, make_plan
 from mindport.errors import MindportError
@@ -148,6 +150,19 @@ def test_a_large_tensor_is_copied_in_bounded_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert (tmp_path / "out").stat().st_size > 64 << 20
+
+
+def test_a_disk_that_fails_while_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = values(HEADS)
+    plan = plan_of(tmp_path, {n: Stored((n,)) for n in HEADS}, {n: Stored((n,)) for n in HEADS}, slots)
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, "lost")
+
+    monkeypatch.setattr(execute, "FLUSH", 1)
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(OSError, match="lost"):
+        write(plan, tmp_path / "out")
 
 
 @pytest.mark.parametrize("transposed", [False, True])

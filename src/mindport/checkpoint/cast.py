@@ -44,4 +44,4 @@ def cast(values: np.ndarray, dtype: str, tensor: str, out: np.ndarray | None = N
 
 def as_bytes(values: np.ndarray) -> memoryview:
     """The values in C order. As bytes, for the buffer protocol does not know bfloat16."""
-    return memoryview(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -16,7 +17,7 @@ from mindport.checkpoint.source import TensorEntry
 from mindport.layout import Stored
 from mindport.layout.trace import Movement, Units, trace, units_of
 
-CHUNK = 512 << 10
+CHUNK = 1 << 20
 """Bytes copied at a time; larger buffers are not faster."""
 
 BLOCK = 4 << 20
@@ -98,8 +99,8 @@ class Content:
 
     def _by_rows(self, output: Output, movement: Movement) -> Iterator[memoryview]:
         width = movement.units.width
-        plain = all(self._plan.source[name].plain for name, _ in movement.tensors)
-        step = max(1, (CHUNK if plain else BLOCK) // max(1, width * ITEM_SIZE[output.dtype]))
+        quick = all(self._plan.source[name].plain for name, _ in movement.tensors) and (movement.owner >= 0).all()
+        step = max(1, (CHUNK if quick else BLOCK) // max(1, width * ITEM_SIZE[output.dtype]))
         for start in range(0, movement.unit.size, step):
             stop = min(start + step, movement.unit.size)
             block = self._made.array((stop - start, width), output.dtype)
@@ -234,13 +235,13 @@ def _near(numbers: np.ndarray) -> Iterator[slice]:
         return
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     edges = [0, *breaks.tolist(), numbers.size]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         yield slice(start, stop)
 
 
 def _matrices(entry: TensorEntry, units: Units) -> TensorEntry:
     """The tensor with its units along the last axis or the one before: vectors as matrices of one column."""
-    if units.columns or units.width != 1 or units.shape != entry.shape or entry.shape[1:] and entry.shape[-1] == 1:
+    if units.columns or units.width != 1 or units.shape != entry.shape or (entry.shape[1:] and entry.shape[-1] == 1):
         return entry
     strides = None if entry.strides is None else (0, *entry.strides, 0)
     return replace(entry, shape=(1, *entry.shape, 1), strides=strides)

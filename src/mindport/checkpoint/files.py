@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mindport.checkpoint.dtypes import ITEM_SIZE, numpy_dtype
+from mindport.checkpoint.dtypes import numpy_dtype
 from mindport.checkpoint.source import TensorEntry, changed_while_reading
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Files:
         span = 1 + sum((size - 1) * stride for size, stride in zip(out.shape, strides, strict=True))
         if span * out.itemsize <= _SMALL or span <= 2 * out.size:
             content = np.empty(span, out.dtype)
-            self.fill(entry, first * out.itemsize, memoryview(content.view(np.uint8)))
+            self.fill(entry, first * out.itemsize, content.view(np.uint8).data)
             out[...] = np.lib.stride_tricks.as_strided(content, out.shape, [s * out.itemsize for s in strides])
             return
         axis = max(range(out.ndim), key=lambda axis: strides[axis] * (out.shape[axis] > 1))
