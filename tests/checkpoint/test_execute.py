@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+<<<<<<< HEAD
 from mindport.checkpoint import safetensors
+=======
+from mindport.checkpoint import content, execute, safetensors
+>>>>>>> bench
 from mindport.checkpoint.files import read
 from mindport.checkpoint.plan import Plan, make_plan
 from mindport.errors import MindportError
@@ -105,6 +111,19 @@ def test_a_large_tensor_is_copied_in_bounded_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert (tmp_path / "out").stat().st_size > 64 << 20
+
+
+def test_a_disk_that_fails_while_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = values(HEADS)
+    plan = plan_of(tmp_path, {n: Stored((n,)) for n in HEADS}, {n: Stored((n,)) for n in HEADS}, slots)
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, "lost")
+
+    monkeypatch.setattr(execute, "FLUSH", 1)
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(OSError, match="lost"):
+        write(plan, tmp_path / "out")
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -17,7 +17,7 @@ from mindport.checkpoint.source import TensorEntry
 from mindport.layout import Stored
 from mindport.layout.trace import Movement, Units, trace, units_of
 
-CHUNK = 512 << 10
+CHUNK = 1 << 20
 """Bytes copied at a time; larger buffers are not faster."""
 
 BLOCK = 4 << 20
@@ -99,8 +99,8 @@ class Content:
 
     def _by_rows(self, output: Output, movement: Movement) -> Iterator[memoryview]:
         width = movement.units.width
-        plain = all(self._plan.source[name].plain for name, _ in movement.tensors)
-        step = max(1, (CHUNK if plain else BLOCK) // max(1, width * ITEM_SIZE[output.dtype]))
+        quick = all(self._plan.source[name].plain for name, _ in movement.tensors) and (movement.owner >= 0).all()
+        step = max(1, (CHUNK if quick else BLOCK) // max(1, width * ITEM_SIZE[output.dtype]))
         for start in range(0, movement.unit.size, step):
             stop = min(start + step, movement.unit.size)
             block = self._made.array((stop - start, width), output.dtype)
