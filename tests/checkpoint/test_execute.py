@@ -10,11 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
-from mindport.checkpoint import safetensors
-=======
-from mindport.checkpoint import content, execute, safetensors
->>>>>>> bench
+from mindport.checkpoint import execute, safetensors
 from mindport.checkpoint.files import read
 from mindport.checkpoint.plan import Plan, make_plan
 from mindport.errors import MindportError

@@ -84,11 +84,7 @@ class Files:
         if span * out.itemsize <= _SMALL or span <= 2 * out.size:
             content = np.empty(span, out.dtype)
             self.fill(entry, first * out.itemsize, content.view(np.uint8).data)
-<<<<<<< HEAD
             out[...] = np.ndarray(out.shape, out.dtype, content, strides=[s * out.itemsize for s in strides])
-=======
-            out[...] = np.lib.stride_tricks.as_strided(content, out.shape, [s * out.itemsize for s in strides])
->>>>>>> bench
             return
         axis = max(range(out.ndim), key=lambda axis: strides[axis] * (out.shape[axis] > 1))
         half = out.shape[axis] // 2
