@@ -20,9 +20,10 @@ from mindport.checkpoint.carry_out import Job, write_weights
 from mindport.checkpoint.dtypes import FLOATS, numpy_dtype
 from mindport.checkpoint.files import read
 from mindport.checkpoint.folder import find_weights
-from mindport.checkpoint.manifest import FILE_NAME, check_manifest
+from mindport.checkpoint.manifest import FILE_NAME
 from mindport.checkpoint.plan import Plan, make_plan
 from mindport.checkpoint.policy import KEEP, DtypePolicy
+from mindport.checkpoint.recheck import check_manifest
 from mindport.checkpoint.resize import Resize
 from mindport.checkpoint.shards import ckpt_file, safetensors_files
 from mindport.checkpoint.source import TensorEntry, stamp_of

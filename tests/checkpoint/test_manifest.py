@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import xxhash
 
-from mindport.checkpoint import manifest as module
+from mindport.checkpoint import recheck as module
 from mindport.checkpoint.convert import convert
 from mindport.checkpoint.export import export
 from mindport.checkpoint.files import read
 from mindport.checkpoint.folder import find_weights
-from mindport.checkpoint.manifest import FILE_NAME, check_manifest
+from mindport.checkpoint.manifest import FILE_NAME
 from mindport.checkpoint.options import Options
+from mindport.checkpoint.recheck import check_manifest
 from mindport.errors import MindportError
 
 Make = Callable[..., Any]
@@ -52,10 +53,10 @@ def others(folder: Path) -> list[Path]:
 
 
 def test_a_finished_folder_passes(finished: Path) -> None:
-    tensors, nbytes = check_manifest(finished)
+    report = check_manifest(finished)
     found = find_weights(finished)
-    assert tensors == len(found.entries)
-    assert nbytes == sum(path.stat().st_size for path in found.files)
+    assert report.tensors == len(found.entries)
+    assert report.nbytes == sum(entry.nbytes for entry in found.entries.values())
 
 
 def test_checksums_of_every_tensor(finished: Path) -> None:
@@ -200,10 +201,10 @@ HOSTILE: list[Callable[[dict[str, Any]], object]] = [
     ),
     *(put("weights", "*", "tensors", value=value) for value in (None, 1, "x", [], {})),
     *(put("weights", "*", "tensors", "*", value=value) for value in (None, 1, "x", [], {}, "0" * 32)),
-    *(put("weights", "*", "framing", value=value) for value in (None, 1, [], {}, "0" * 32)),
+    *(put("weights", "*", "frames", value=value) for value in (None, 1, [], {}, "0" * 32)),
     *(put("files", "*", value=value) for value in (None, 1, [], {}, "0" * 32)),
     *(
-        put(where, name, value={"nbytes": 1, "framing": "", "tensors": {}} if where == "weights" else "x")
+        put(where, name, value={"nbytes": 1, "frames": "", "tensors": {}} if where == "weights" else "x")
         for where in ("weights", "files")
         for name in ("", ".", "..", "../x", "a/../../x", "/etc/passwd", "/dev/zero", "a\0b", "x" * 300, "./x", "a//b")
     ),
@@ -215,13 +216,13 @@ def test_a_manifest_that_is_none(copy: Path, monkeypatch: pytest.MonkeyPatch, nu
     """One error, and no file is opened that is not in the folder."""
     record = HOSTILE[number](json.loads((copy / FILE_NAME).read_text()))
     (copy / FILE_NAME).write_text(json.dumps(record))
-    digest = module._file_digest
+    digest = module.file_digest
 
     def inside(path: Path) -> str | None:
         assert path.resolve().is_relative_to(copy.resolve())
         return digest(path)
 
-    monkeypatch.setattr(module, "_file_digest", inside)
+    monkeypatch.setattr(module, "file_digest", inside)
     with pytest.raises(MindportError) as error:
         check_manifest(copy)
     assert len(str(error.value)) < 500
@@ -245,5 +246,4 @@ def test_a_folder_without_one(copy: Path) -> None:
 
 def test_of_an_exported_folder(finished: Path, tmp_path: Path) -> None:
     export(finished, tmp_path / "back", Options(shard_bytes=2000))
-    tensors, _ = check_manifest(tmp_path / "back")
-    assert tensors == len(_entries(finished.parent / "hf"))
+    assert check_manifest(tmp_path / "back").tensors == len(_entries(finished.parent / "hf"))

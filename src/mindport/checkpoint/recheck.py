@@ -67,10 +67,10 @@ class Recheck:
         try:
             manifest = read_manifest(path)
             self._weights = {
-                name: _File(int(file["nbytes"]), str(file["frames"]), dict(file["tensors"]))
+                name: _File(int(file["nbytes"]), str(file["frames"]), dict(file["tensors"].items()))
                 for name, file in manifest["weights"].items()
             }
-            self._files = dict(manifest["files"])
+            self._files = dict(manifest["files"].items())
             for name in (*self._weights, *self._files):
                 _check_name(name)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
