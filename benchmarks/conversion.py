@@ -31,7 +31,7 @@ from time import perf_counter
 
 import llama
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 COPY = "cp"
 MODES = ("warm", "flushed", "cold")
 LIMIT_MB = 64
@@ -86,15 +86,15 @@ class Sample:
     peak_mb: float
 
 
-def run(command: list[str]) -> Sample:
-    """Start a process and wait for it.
+def run(command: list[str], folder: Path | None = None) -> Sample:
+    """Start a process, in a folder if that is given, and wait for it.
 
     Raises:
         RuntimeError: it failed; with the end of what it printed.
     """
     with tempfile.TemporaryFile() as printed:
         started = perf_counter()
-        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT, cwd=folder)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -215,7 +215,7 @@ def usual(folder: Path, pythons: dict[str, str | None]) -> dict[str, tuple[float
         os.sync()
         out = folder / "out"
         try:
-            sample = run([python, str(HERE / "usual.py"), name, str(folder / way.source), str(out)])
+            sample = run([python, str(HERE / "usual.py"), name, str(folder / way.source), str(out)], folder)
         except RuntimeError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             continue
@@ -252,7 +252,7 @@ def main() -> None:
         "mergekit": options.mergekit,
     }
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        folder = Path(scratch)
+        folder = Path(scratch).resolve()
         make_sources(folder, options.size)
         found = measure(folder, options.modes, options.rounds) if options.modes else {}
         others = usual(folder, pythons)
