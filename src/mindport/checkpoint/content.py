@@ -13,6 +13,7 @@ from mindport.checkpoint.cast import as_bytes, cast
 from mindport.checkpoint.dtypes import ITEM_SIZE, numpy_dtype
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.plan import Output, Plan
+from mindport.checkpoint.quantised import rows
 from mindport.checkpoint.source import TensorEntry
 from mindport.layout import Stored
 from mindport.layout.trace import Movement, Units, trace, units_of
@@ -157,8 +158,6 @@ class Content:
         Valid until the next call.
         """
         if entry.scales:
-            from mindport.checkpoint.quantised import rows
-
             if units.columns:
                 return rows(self._files, entry, start, stop)[:, low:high].T
             return rows(self._files, entry, low, high)[:, start:stop]
@@ -191,10 +190,14 @@ class Content:
         for part in output.stored.parts:
             name, _, stored = plan.slots[part]
             if name not in pieces:
-                whole = self._files.read(plan.source[name])
+                whole = self._whole(plan.source[name])
                 pieces[name] = stored.split(whole, [plan.slot_shapes[slot] for slot in stored.parts])
-        parts = [pieces[plan.slots[part][0]][plan.slots[part][1]] for part in output.stored.parts]
-        yield as_bytes(cast(np.ascontiguousarray(output.stored.join(parts)), output.dtype, output.name))
+        found = (pieces[plan.slots[part][0]][plan.slots[part][1]] for part in output.stored.parts)
+        parts = [cast(np.ascontiguousarray(part), output.dtype, output.name) for part in found]
+        yield as_bytes(output.stored.join(parts))
+
+    def _whole(self, entry: TensorEntry) -> np.ndarray:
+        return rows(self._files, entry, 0, entry.shape[0]) if entry.scales else self._files.read(entry)
 
     def _range(self, entry: TensorEntry, start: int, length: int) -> Iterator[memoryview]:
         end = start + length

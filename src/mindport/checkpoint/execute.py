@@ -72,12 +72,15 @@ class _Run:
         def work() -> None:
             watch = Watch()
             content = Content(self._plan, self._sources, watch.seen)
+            copies = Content(self._plan, self._sources)
             while not self._stop.is_set():
                 with self._lock:
                     placed = next(waiting, None)
                 if placed is None:
                     return
-                self._write_output(target, placed, content, watch)
+                # A copy has the checksum of its source, so there is nothing to watch.
+                copied = self._plan.copied(placed.output)
+                self._write_output(target, placed, copies if copied else content, watch, copied)
 
         self._stop.clear()
         with ThreadPoolExecutor(THREADS) as pool:
@@ -89,7 +92,7 @@ class _Run:
                 self._stop.set()  # an error or an interrupt ends the others after their current chunk
                 wait(workers)
 
-    def _write_output(self, target: int, placed: Placed, content: Content, watch: Watch) -> None:
+    def _write_output(self, target: int, placed: Placed, content: Content, watch: Watch, copied: str | None) -> None:
         output = placed.output
         done = self._journal.done.get(output.name)
         if done and digest_of(read_places(target, placed)) == done.digest:
@@ -105,8 +108,11 @@ class _Run:
                 _write_at(target, part, offset)
             self._count(len(chunk))
             self._flusher.wrote(len(chunk))
-        sources = {self._plan.slots[part][0] for part in output.stored.parts}
-        seen = watch.complete(self._plan.source[name] for name in sources)
+        if copied:
+            seen = {copied: digest.hexdigest()}
+        else:
+            sources = {self._plan.slots[part][0] for part in output.stored.parts}
+            seen = watch.complete(self._plan.source[name] for name in sources)
         with self._lock:
             self._journal.add(output.name, Done(digest.hexdigest(), seen))
 
