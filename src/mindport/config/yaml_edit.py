@@ -119,6 +119,10 @@ class Editor:
             self._insert(self._line_end(value.end, first.start), _indented(lines, self._column(first.start)))
         elif value.kind == "scalar" and value.plain and value.value == "" and not value.anchor:
             self._insert(self._line_end(value.end, entry.key.start), _indented(lines, self._column(entry.key.start) + 2))
+        elif value.kind == "map" and value.flow and len(lines) == 1 and "#" not in lines[0]:
+            separator = ", " if value.value else ""
+            last = value.value[-1][1].end if value.value else value.start + 1
+            self._splice(last, last, separator + lines[0])
         else:
             raise CannotEditError(tr("the section {section} is not written as a block", section=".".join(section)))
 

@@ -143,7 +143,7 @@ def vocabulary(case: Case) -> Findings:
             tr("vocab_size {vocab} is not a multiple of {tp} tensor-parallel parts.", vocab=plan.vocab_size, tp=tp),
             tr("embedding and head are then held whole on each device, and nothing says so"),
             tr(
-                "{padded} rows, with the weights padded: `mindport convert --pad-vocab-to {padded}`",
+                "{padded} rows, with the weights padded: `mindport convert --vocab-size {padded}`",
                 padded=next_multiple(plan.vocab_size, tp),
             ),
         )

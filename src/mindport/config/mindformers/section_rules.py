@@ -103,12 +103,13 @@ def presence(case: YamlCase) -> Findings:
             tr("MindFormers takes no default for it"),
             "lr_schedule.learning_rate",
         )
-    if case.mcore and case.at("model.model_config.model_type") is None and not case.at("pretrained_model_dir"):
+    ways = ("model.model_config.model_type", "model.model_config.architectures", "pretrained_model_dir")
+    if case.mcore and not any(map(case.at, ways)):
         yield case.find(
             "missing",
             ERROR,
             "model.model_config.model_type",
-            tr("Neither model_type nor pretrained_model_dir is there."),
+            tr("None of model_type, architectures and pretrained_model_dir is there."),
             tr("mcore finds its classes by one of them"),
         )
 

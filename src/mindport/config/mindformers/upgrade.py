@@ -57,7 +57,7 @@ key, now in the block at the end; to be done by hand."""
 
 
 @dataclass(frozen=True)
-class Step:
+class UpgradeStep:
     """One thing that was done.
 
     Args:
@@ -85,7 +85,7 @@ class Upgrade:
     """
 
     text: str
-    steps: list[Step]
+    steps: list[UpgradeStep]
 
 
 def upgrade(file: YamlFile, to: Version, start: Version | None = None) -> Upgrade:
@@ -124,14 +124,14 @@ class _Work:
     def __init__(self, editor: Editor, to: Version, start: Version | None) -> None:
         self.editor, self.to, self.start = editor, to, start
         self.generation = generation_of(editor.file.values)
-        self.steps: list[Step] = []
+        self.steps: list[UpgradeStep] = []
 
     @property
     def values(self) -> Mapping[str, Any]:
         return self.editor.file.values
 
     def step(self, action: str, path: str, to: str, version: str, note: str) -> None:
-        self.steps.append(Step(action, path, to, version, note))
+        self.steps.append(UpgradeStep(action, path, to, version, note))
 
     def left(self, path: str, to: str, version: str, error: CannotEditError) -> None:
         self.step(LEFT, path, to, version, tr("to be done by hand: {reason}", reason=str(error)))
@@ -269,7 +269,8 @@ class _Work:
     def _write_default(self, change: Redefaulted, *, forward: bool) -> None:
         """What absence meant in the file's version is written down, since it will mean something else."""
         names = (change.path, change.before)
-        if self.start is None or any(self.editor.entry(_way(name)) for name in names):
+        settled = {step.path for step in self.steps}  # a line of an earlier run, taken back: it was absent before
+        if self.start is None or any(self.editor.entry(_way(name)) or name in settled for name in names):
             return
         path, value = (change.path, change.old) if forward else (change.before, change.new)
         span = f"from {change.version}" if forward else f"until {_before(change.version)}"
@@ -396,8 +397,7 @@ class _Work:
                     elif not in_span(self.to, spans[key]):
                         self._aside((*_way(section), str(key)), spans[key])
         self._report_top_level()
-        if unknown:
-            self._block(unknown)
+        self._block(unknown)
 
     def set_aside_classes(self) -> None:
         """Callbacks that the version does not have; of other classes, it is only said."""
@@ -411,7 +411,7 @@ class _Work:
         for section, kind in COMPONENTS.items():
             part = value_at(self.values, section)
             span = self._gone(kind, part) if kind not in ("callbacks", "model", "model_config") else None
-            if span:
+            if span and not any(step.path == f"{section}.type" for step in self.steps):
                 reason = tr("the class is in MindFormers {versions} only", versions=versions_in(span))
                 self.left(f"{section}.type", "", "", CannotEditError(reason))
 
@@ -426,10 +426,13 @@ class _Work:
         for key in list(content):
             way = f"{path}.{key}" if path else str(key)
             spans = declared.get(way)
+            open_since = table("pynative")["open"].get(path)
             if spans and not any(in_span(self.to, span) for span in spans):
                 self._aside(_way(way), next(iter(spans)))
             elif spans and isinstance(content[key], Mapping):
                 self._aside_pynative(way, content[key])
+            elif not spans and not (open_since and in_span(self.to, open_since)):
+                self._block(self._unknown(path, str(key)))
 
     def _aside(self, way: Way, span: str) -> None:
         first, last = span.split("-")
@@ -451,10 +454,16 @@ class _Work:
         except CannotEditError as error:
             self.left(path, "", "", error)
             return []
-        self.step(KEPT, path, "", "", tr("no version of MindFormers knows it; it is in the block at the end"))
+        home = belongs_to(section, key)
+        note = tr("no version of MindFormers knows it; it is in the block at the end")
+        if home:
+            note = tr("it has no use here, and its place is taken; it is in the block at the end")
+        self.step(KEPT, path, home or "", "", note)
         return [(section, lines)]
 
     def _block(self, unknown: list[tuple[str, list[str]]]) -> None:
+        if not unknown:
+            return
         begin = "# ---- mindport: keys that MindFormers does not know, kept as comments ----"
         lines = [] if begin in self.editor.text else [begin]
         for section, content in unknown:
