@@ -23,7 +23,7 @@ from mindport.checkpoint import training_state
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.config.mindformers.findings import LEVELS
-from mindport.config.mindformers.upgrade import ACTIONS
+from mindport.config.mindformers.upgrade_work import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 

@@ -11,7 +11,8 @@ from mindport.cli.options import Json
 from mindport.cli.output import finish, print_table
 from mindport.cli.validate import print_finding
 from mindport.config.mindformers.findings import ERROR
-from mindport.config.mindformers.upgrade import LEFT, Upgrade, UpgradeStep, default_output, upgrade
+from mindport.config.mindformers.upgrade import Upgrade, default_output, upgrade
+from mindport.config.mindformers.upgrade_work import LEFT, UpgradeStep
 from mindport.config.mindformers.validate import validate_file
 from mindport.config.yaml_file import parse_yaml, read_yaml, write_text
 from mindport.errors import MindportError
@@ -24,7 +25,9 @@ def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)],
     to: Annotated[
         str,
-        typer.Option("--to", metavar="VERSION", help=tr("Version of MindFormers to go to, newer or older."), show_default=False),
+        typer.Option(
+            "--to", metavar="VERSION", help=tr("Version of MindFormers to go to, newer or older."), show_default=False
+        ),
     ],
     start: Annotated[
         str | None,
@@ -77,7 +80,10 @@ def _error(done: Upgrade, errors: int, version: str) -> MindportError | None:
         )
     if errors:
         return MindportError(
-            tr("Everything was carried over, and MindFormers {version} would not train with it as meant.", version=version),
+            tr(
+                "Everything was carried over, and MindFormers {version} would not train with it as meant.",
+                version=version,
+            ),
             tr("Correct the errors above, or those under `findings`."),
         )
     return None

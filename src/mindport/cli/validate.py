@@ -19,9 +19,7 @@ _COLOURS = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 
 
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)],
     version: Annotated[
         str | None,
         typer.Option(

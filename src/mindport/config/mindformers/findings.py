@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-"""MindFormers stops, or computes something else than was meant; it runs, but not as well as it could; it changes a value
-of its own accord, which is often harmless."""
+"""MindFormers stops, or computes something else than was meant; it runs, but not as well as it could; it changes a
+value of its own accord, which is often harmless."""
 
 LEVELS = (ERROR, WARNING, NOTE)
 

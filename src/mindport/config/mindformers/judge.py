@@ -63,3 +63,8 @@ class Case:
     def _finding(self, code: str, level: str, name: str, message: str, reason: str, fix: str) -> ConfigFinding:
         place = self.placed.place(name)
         return ConfigFinding(code, level, place, self.lines.get(place), message, reason, fix)
+
+
+def listed(numbers: list[int]) -> str:
+    """Numbers with commas between them."""
+    return ", ".join(map(str, numbers))
