@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,14 +11,13 @@ from mindport.cli.options import Json
 from mindport.cli.output import finish, print_table
 from mindport.cli.validate import print_finding
 from mindport.config.mindformers.findings import ERROR
-from mindport.config.mindformers.upgrade import Upgrade, default_output, upgrade
-from mindport.config.mindformers.upgrade_work import LEFT, UpgradeStep
-from mindport.config.mindformers.validate import validate_file
-from mindport.config.yaml_file import parse_yaml, read_yaml, write_text
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
-from mindport.targets.mindformers import version_named
+
+if TYPE_CHECKING:
+    from mindport.config.mindformers.upgrade import Upgrade
+    from mindport.config.mindformers.upgrade_work import UpgradeStep
 
 
 def command(
@@ -44,6 +43,12 @@ def command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help=tr("Replace the file if it exists."))] = False,
     as_json: Json = False,
 ) -> None:
+    # Rules and tables that no other verb needs.
+    from mindport.config.mindformers.upgrade import default_output, upgrade
+    from mindport.config.mindformers.validate import validate_file
+    from mindport.config.yaml_file import parse_yaml, read_yaml, write_text
+    from mindport.targets.mindformers import version_named
+
     target = version_named(to)
     source = read_yaml(file)
     done = upgrade(source, target, version_named(start) if start is not None else None)
@@ -72,6 +77,8 @@ def _cells(step: UpgradeStep) -> tuple[str, ...]:
 
 
 def _error(done: Upgrade, errors: int, version: str) -> MindportError | None:
+    from mindport.config.mindformers.upgrade_work import LEFT
+
     left = sum(step.action == LEFT for step in done.steps)
     if left:
         return MindportError(
