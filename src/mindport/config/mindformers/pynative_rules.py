@@ -225,7 +225,7 @@ def sequence(case: YamlCase) -> Findings:
 def recomputation(case: YamlCase) -> Findings:
     mode = case.at("recompute.mode")
     needed = {"full": "full_recompute_layer", "select": "select_module"}
-    if case.since("2.0") and mode in needed and not case.at(f"recompute.{needed[mode]}"):
+    if case.since("2.0") and isinstance(mode, str) and mode in needed and not case.at(f"recompute.{needed[mode]}"):
         yield case.find(
             "recompute-form",
             ERROR,

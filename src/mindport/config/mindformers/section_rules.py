@@ -78,7 +78,7 @@ def run_mode(case: YamlCase) -> Findings:
 
 def presence(case: YamlCase) -> Findings:
     """Sections and keys that MindFormers cannot do without, for what it is to do."""
-    if case.values.get("run_mode") not in RUN_MODES:
+    if case.mode not in RUN_MODES:
         return
     needed = ["trainer.type", "model.model_config"]
     if case.trains:
@@ -91,7 +91,7 @@ def presence(case: YamlCase) -> Findings:
                 ERROR,
                 path,
                 tr("{key} is missing.", key=path),
-                tr("run_mode {mode} needs it", mode=case.values["run_mode"]),
+                tr("run_mode {mode} needs it", mode=case.mode),
             )
     rates = ("lr_schedule", "grouped_lr_schedule", "optimizer.learning_rate")
     if case.trains and all(case.at(path) is None for path in rates):
@@ -353,7 +353,7 @@ def depth(case: YamlCase) -> Findings:
 def modes(case: YamlCase) -> Findings:
     """What only training can do."""
     stages = case.plan_case.plan.pipeline_model_parallel_size
-    mode = case.values.get("run_mode")
+    mode = case.mode
     if mode in ("eval", "predict") and stages > 1:
         yield case.find(
             "pipeline-inference",

@@ -35,7 +35,7 @@ def set_aside(work: Work) -> None:
             aside(work, (section,), span)
     if work.generation == MCORE:
         for key, span in table("mcore_fields").items():
-            if key in (value_at(work.values, "model.model_config") or {}) and not in_span(work.to, span):
+            if value_at(work.values, f"model.model_config.{key}") is not None and not in_span(work.to, span):
                 aside(work, ("model", "model_config", key), span)
     unknown: list[tuple[str, list[str]]] = []
     for section in (*strict_sections(), "monitor_config.stable_rank_config"):
