@@ -234,6 +234,20 @@ def test_keys_in_the_wrong_section_are_moved() -> None:
     assert errors(there, "1.9") == set()
 
 
+def test_a_section_within_another_is_moved_out() -> None:
+    within = "  model_parallel: 1\n  recompute:   # of activations\n    recompute: True\n    mp_comm_recompute: False\n"
+    text = OLD.replace("  model_parallel: 1\n", within)
+    there, steps = carried(text, "1.9")
+    assert of(steps, MOVED) == {"parallel_config.recompute": "recompute_config"}
+    assert file(there).values["recompute_config"] == {"recompute": True, "mp_comm_recompute": False}
+    assert "recompute_config:   # of activations\n  recompute: True" in there
+    assert errors(there, "1.9") == set()
+    taken, steps = carried(text + "\nrecompute_config:\n  recompute: False\n", "1.9")
+    assert set(of(steps, LEFT)) == {"parallel_config.recompute"}
+    assert file(taken).values["recompute_config"] == {"recompute": False}
+    assert "mp_comm_recompute: False" in taken
+
+
 def test_a_place_that_is_taken_is_not_overwritten() -> None:
     text = OLD.replace("  batch_size: 4\n", "  batch_size: 4\n  eps: 1.e-3\n")
     there, steps = carried(text, "1.9")

@@ -128,7 +128,8 @@ def _relocate(work: Work, section: str, key: str, home: str) -> None:
     if known is not None and name in known and not in_span(work.to, known[name]):
         return
     content = value_at(work.values, path)
-    if isinstance(content, Mapping) and name == target.removesuffix("_config"):  # recompute: {recompute: ...}
+    if isinstance(content, Mapping) and f"{name}_config" == target:  # recompute: {recompute: ..., ...}
+        _relocate_section(work, path, target)
         return
     there = value_at(work.values, home)
     note = tr("{section} has no use for it", section=section or tr("the top level"))
@@ -145,6 +146,20 @@ def _relocate(work: Work, section: str, key: str, home: str) -> None:
                 raise CannotEditError(tr("{key} says something else already", key=home))
     except CannotEditError as error:
         work.left(path, home, "", error)
+
+
+def _relocate_section(work: Work, path: str, section: str) -> None:
+    """A whole section inside another one, under a shorter name."""
+    name = path.rpartition(".")[2]
+    try:
+        with work.editor.undone_on_failure():
+            if section in work.values:
+                raise CannotEditError(tr("{key} is there already", key=section))
+            first, *rest = work.editor.take(way_of(path))
+            work.editor.put((), [first.replace(name, section, 1), *rest])
+        work.step(MOVED, path, section, "", tr("it has a section of its own"))
+    except CannotEditError as error:
+        work.left(path, section, "", error)
 
 
 def default_output(path: Path, to: Version) -> Path:
