@@ -115,6 +115,7 @@ HEAVY = (
     "numpy",
     "ml_dtypes",
     "rich",
+    "ruamel",
     "yaml",
     "jinja2",
     "pydantic",
@@ -166,6 +167,17 @@ def test_verbs_on_files_load_nothing_heavy(verb: str, as_json: bool, kind: str, 
     code = "from mindport.cli.app import main; main()"
     ends_with = 1 if kind == "refused" and verb != "list" else 0
     assert loaded_after(code, *arguments, *(["--json"] if as_json else []), ends_with=ends_with) == set()
+
+
+@pytest.mark.parametrize("verb", ["validate", "upgrade"])
+def test_verbs_on_yaml_load_its_parser_alone(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "run_mode: train\nparallel_config: {data_parallel: 2}\nmodel: {model_config: {type: LlamaConfig}}\n"
+    )
+    arguments = {"validate": ["validate", str(file)], "upgrade": ["upgrade", str(file), "--to", "1.9"]}[verb]
+    code = "from mindport.cli.app import main; main()"
+    assert loaded_after(code, *arguments, ends_with=1) == {"ruamel"}
 
 
 def _comparands(node: ast.Compare) -> Iterator[ast.expr]:

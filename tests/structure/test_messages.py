@@ -22,6 +22,8 @@ from mindport.architectures.vocabulary import Ignored, Only, Repeats
 from mindport.checkpoint import training_state
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
+from mindport.config.mindformers.findings import LEVELS
+from mindport.config.mindformers.upgrade_work import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 
@@ -126,6 +128,8 @@ INDIRECT: dict[str, set[str]] = {
     "effect": set(diff.EFFECTS),
     "change.note": rule_reasons(),
     "s.verdict": VERDICTS,
+    "finding.level": set(LEVELS),
+    "step.action": set(ACTIONS),
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
     "row.note": rule_reasons() | CHECK_UP,
