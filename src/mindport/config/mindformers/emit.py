@@ -11,13 +11,15 @@ from mindport.config.mindformers import pynative, sections
 from mindport.config.mindformers.checks import check_settings
 from mindport.config.mindformers.fits import chosen_graph
 from mindport.config.mindformers.graphs import Graph
+from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.model_section import identity, legacy_arch, model_keys, run_keys, said_values
 from mindport.config.mindformers.read import SOURCE, fields_of
 from mindport.config.mindformers.settings import RunSettings
-from mindport.config.mindformers.writer import Entry, comment_block, render
+from mindport.config.mindformers.writer import Entry, comment_block, plain, render
+from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
-from mindport.targets.mindformers.versions import LEGACY, PYNATIVE, Version, version_named
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, version_named
 from mindport.version import __version__
 
 
@@ -48,7 +50,18 @@ def emit(
     used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
     check_settings(model.transformer, chosen, wanted, used)
     about = model_keys(model, chosen, wanted)
-    return _header(model, chosen, wanted, about) + render(_document(model, chosen, wanted, used, about))
+    document = _document(model, chosen, wanted, used, about)
+    lost = lint(plain(document), wanted.name)
+    if lost:
+        raise MindportError(
+            tr(
+                "MindFormers {version} would lose something in silence: {findings}.",
+                version=wanted.name,
+                findings="; ".join(f"{found.code} {found.place}: {found.consequence}" for found in lost),
+            ),
+            "; ".join(found.fix for found in lost),
+        )
+    return _header(model, chosen, wanted, about) + render(document)
 
 
 def _document(
@@ -103,6 +116,10 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
     ]
     if model.transformer.embedding_padding_idx is not None:
         lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
+    if graph.generation == MCORE:
+        lines.append(
+            tr("Where training begins without weights, MindFormers draws the projections back into the residual stream smaller.")
+        )
     if model.transformer.moe_aux_loss_coeff:
         lines.append(tr("MindFormers balances experts per sequence by default; Hugging Face's loss is over the whole batch."))
     return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, graph, version, about))}"])

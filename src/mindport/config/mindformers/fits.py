@@ -9,16 +9,13 @@ from typing import Any
 
 from mindport.config.hf import ModelConfig
 from mindport.config.mindformers.graphs import FREE, GRAPHS, Graph
-from mindport.config.mindformers.values import METHODS
+from mindport.config.mindformers.values import METHODS, METHODS_SINCE
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE, VERSIONS, Version, family_named, version_named
 
 Reasons = Iterator[str]
-
-METHODS_SINCE = {"linear": "1.0", "llama3": "1.3", "yarn": "1.3", "dynamic": "1.6"}
-"""Kind of RoPE scaling -> first version whose legacy graph has it."""
 
 
 def reasons(config: TransformerConfig, graph: Graph, version: Version) -> list[str]:
@@ -43,7 +40,7 @@ def _values(config: TransformerConfig, graph: Graph, version: Version) -> Reason
     """Fields with a value that the graph cannot be told."""
     for field in fields(TransformerConfig):
         value = getattr(config, field.name)
-        if field.name in FREE or (graph.latent and field.name in _LATENT):
+        if field.name in FREE or (graph.latent and field.name in _LATENT) or _folded(field.name, config, graph):
             continue
         if field.name in graph.fixed:
             wanted = graph.fixed[field.name]
@@ -74,6 +71,16 @@ def _values(config: TransformerConfig, graph: Graph, version: Version) -> Reason
                 version=version.name,
                 fixed=wanted,
             )
+
+
+def _folded(name: str, config: TransformerConfig, graph: Graph) -> bool:
+    """Whether another field already says all there is to say: experts, or latents, where the graph has none."""
+    if name in ("num_moe_experts", "multi_latent_attention"):
+        return False
+    without_experts = config.num_moe_experts and "num_moe_experts" not in graph.told
+    if without_experts and (name.startswith("moe_") or name in _OF_EXPERTS):
+        return True
+    return config.multi_latent_attention and not graph.latent and ("lora" in name or "head_dim" in name)
 
 
 _LATENT = ("kv_channels", "latent_layernorm_epsilon")
@@ -260,13 +267,14 @@ def chosen_graph(model: ModelConfig, version: Version, generation: str | None, n
         refused[candidate] = reasons(model.transformer, graph, version)
         if not refused[candidate]:
             return graph
-    parts = (f"{candidate}: {' '.join(why)}" for candidate, why in refused.items())
+    nearest = min(refused, key=lambda candidate: len(refused[candidate]))
     raise MindportError(
         tr(
-            "{model} cannot be trained with MindFormers {version}. {reasons}",
+            "{model} cannot be trained with MindFormers {version} ({generation}). {reasons}",
             model=model.hf_class,
             version=version.name,
-            reasons=" ".join(parts),
+            generation=nearest,
+            reasons=" ".join(refused[nearest]),
         ),
         _advice(model),
     )

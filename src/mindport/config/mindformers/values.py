@@ -61,6 +61,9 @@ class Padding(Same):
 METHODS = {"linear": "PI", "dynamic": "DYNAMIC_NTK", "yarn": "YARN", "llama3": "LLAMA3"}
 """Kind of RoPE scaling -> `extend_method` of the legacy generation. Its own `linear` and `NTK` are something else."""
 
+METHODS_SINCE = {"linear": "1.0", "llama3": "1.3", "yarn": "1.3", "dynamic": "1.6"}
+"""Kind of RoPE scaling -> first version whose legacy graph has it."""
+
 _ONE_NUMBER = ("PI", "DYNAMIC_NTK")
 
 

@@ -49,6 +49,25 @@ def render(entries: Sequence[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plain(entries: Sequence[Entry]) -> dict[str, Any]:
+    """The entries as the dict that a YAML loader makes of their text."""
+    found: dict[str, Any] = {}
+    anchors: dict[str, Any] = {}
+    for entry in entries:
+        found[entry.key] = _plain(entry.value, anchors)
+        if entry.anchor:
+            anchors[entry.anchor] = found[entry.key]
+    return found
+
+
+def _plain(value: Any, anchors: dict[str, Any]) -> Any:
+    if isinstance(value, Alias):
+        return anchors[value.name]
+    if isinstance(value, tuple):
+        return {entry.key: _plain(entry.value, anchors) for entry in value}
+    return [_plain(part, anchors) for part in value] if isinstance(value, list) else value
+
+
 def comment_block(lines: Iterable[str]) -> str:
     """Lines as comments that stand by themselves."""
     return "".join(f"# {line}\n" if line else "#\n" for line in lines)
