@@ -115,6 +115,7 @@ HEAVY = (
     "numpy",
     "ml_dtypes",
     "rich",
+    "ruamel",
     "yaml",
     "jinja2",
     "pydantic",
