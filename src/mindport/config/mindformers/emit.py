@@ -103,7 +103,7 @@ def _end_of_document(config: TransformerConfig, settings: RunSettings) -> int:
 def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> str:
     lines = [
         tr(
-            "Written by Mindport {mindport} for MindFormers {version}, generation {generation}, graph {graph}; it needs "
+            "Written by Mindport {mindport} for MindFormers {version} ({generation}, graph {graph}), which needs "
             "MindSpore {mindspore}.",
             mindport=__version__,
             version=version.name,
@@ -112,16 +112,14 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
             mindspore=version.mindspore,
         ),
         tr("What is known of this version: {evidence}.", evidence=version.evidence_text),
-        tr("The model is said here in full: no config.json is needed beside it (pretrained_model_dir is not set)."),
+        tr("The model is said in full: no config.json is needed beside it, and pretrained_model_dir is not set."),
     ]
     if model.transformer.embedding_padding_idx is not None:
         lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
     if graph.generation == MCORE:
-        lines.append(
-            tr("Where training begins without weights, MindFormers draws the projections back into the residual stream smaller.")
-        )
+        lines.append(tr("Without weights to begin with, MindFormers draws the output projections of a block smaller."))
     if model.transformer.moe_aux_loss_coeff:
-        lines.append(tr("MindFormers balances experts per sequence by default; Hugging Face's loss is over the whole batch."))
+        lines.append(tr("MindFormers balances experts per sequence; Hugging Face's loss is over the whole batch."))
     return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, graph, version, about))}"])
 
 

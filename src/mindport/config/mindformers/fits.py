@@ -122,7 +122,9 @@ def _legacy_scaling(config: TransformerConfig, graph: Graph, version: Version) -
         yield tr("RoPE scaling {kind}: the legacy graph has {kinds}.", kind=kind, kinds=", ".join(METHODS))
     elif version.order < version_named(METHODS_SINCE[kind]).order:
         yield tr(
-            "RoPE scaling {kind} came to the legacy graph with MindFormers {since}.", kind=kind, since=METHODS_SINCE[kind]
+            "RoPE scaling {kind} came to the legacy graph with MindFormers {since}.",
+            kind=kind,
+            since=METHODS_SINCE[kind],
         )
     yield from _yarn_settings(scaling)
 
@@ -152,15 +154,15 @@ def _latent(config: TransformerConfig, graph: Graph, version: Version) -> Reason
         yield from _yarn_settings(scaling)
         if not scaling.get("mscale") or scaling.get("mscale") != scaling.get("mscale_all_dim"):
             yield tr(
-                "RoPE scaling has mscale = {mscale} and mscale_all_dim = {all_dim}: MindFormers scales the softmax by the "
-                "first and Hugging Face by the second, so they must be given and equal.",
+                "RoPE scaling has mscale = {mscale} and mscale_all_dim = {all_dim}: MindFormers scales the softmax by "
+                "the first and Hugging Face by the second, so they must be given and equal.",
                 mscale=scaling.get("mscale"),
                 all_dim=scaling.get("mscale_all_dim"),
             )
     if config.qk_head_dim + config.qk_pos_emb_head_dim < config.v_head_dim:
         yield tr(
-            "v_head_dim = {width} is more than the {total} of qk_head_dim and qk_pos_emb_head_dim together: MindFormers "
-            "refuses it.",
+            "v_head_dim = {width} is more than the {total} of qk_head_dim and qk_pos_emb_head_dim together: "
+            "MindFormers refuses it.",
             width=config.v_head_dim,
             total=config.qk_head_dim + config.qk_pos_emb_head_dim,
         )
@@ -185,8 +187,8 @@ def _routing(config: TransformerConfig, graph: Graph, version: Version) -> Reaso
     if groups and chosen:
         if config.num_moe_experts % groups or chosen > groups or top % chosen:
             yield tr(
-                "{experts} experts in {groups} groups, {top} of them from {chosen} groups: MindFormers asks that groups "
-                "divide the experts, and chosen groups the experts of a token.",
+                "{experts} experts in {groups} groups, {top} of them from {chosen} groups: MindFormers asks that "
+                "groups divide the experts, and chosen groups the experts of a token.",
                 experts=config.num_moe_experts,
                 groups=groups,
                 top=top,
@@ -194,8 +196,8 @@ def _routing(config: TransformerConfig, graph: Graph, version: Version) -> Reaso
             )
         elif chosen < groups and top // chosen != 2:
             yield tr(
-                "{top} experts from {chosen} groups: MindFormers rates a group by its best {each}, Hugging Face always by "
-                "its best 2.",
+                "{top} experts from {chosen} groups: MindFormers rates a group by its best {each}, Hugging Face always "
+                "by its best 2.",
                 top=top,
                 chosen=chosen,
                 each=top // chosen,

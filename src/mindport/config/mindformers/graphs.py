@@ -4,8 +4,8 @@ A graph says of every canonical field one of three things: the key that carries 
 or nothing, and then the model must have the field's default. So no property of a model can get lost on the way: what a
 graph cannot be told is a reason to refuse.
 
-Names of keys: the legacy generation spells a field as its metadata `legacy` says. The mcore generation reads the Hugging
-Face key where MindFormers maps one to the field (`HF_KEYS`), and else the name that the metadata `mcore` gives.
+Names of keys: the legacy generation spells a field as its metadata `legacy` says. The mcore generation reads the
+Hugging Face key where MindFormers maps one to the field (`HF_KEYS`), and else the name that the metadata `mcore` gives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mindport.config.mindformers.values import LEGACY_ROPE, MLA_ROPE, MODULES, PADDING, SHARED, SPARSE, Same, Section, Spelling
+from mindport.config.mindformers.values import (
+    LEGACY_ROPE,
+    MLA_ROPE,
+    MODULES,
+    PADDING,
+    SHARED,
+    SPARSE,
+    Same,
+    Section,
+    Spelling,
+)
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import RUN
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, version_named
@@ -119,8 +129,9 @@ HF_KEYS = {
     "qk_pos_emb_head_dim": "qk_rope_head_dim",
     "mtp_num_layers": "num_nextn_predict_layers",
 }
-"""Canonical field -> the Hugging Face key that MindFormers' mcore configuration classes read in its place. They hold this
-key, with a default, whether a YAML has it or not: the canonical name beside it is a conflict, and MindFormers stops."""
+"""Canonical field -> the Hugging Face key that MindFormers' mcore configuration classes read in its place. They hold
+this key, with a default, whether a YAML has it or not: the canonical name beside it is a conflict, and MindFormers
+stops."""
 
 
 def _named(field: str, of: str) -> str:
@@ -149,6 +160,7 @@ _DECODER = {
     "moe_router_pre_softmax": True,
 }
 """Every graph here is a Llama-like decoder."""
+
 
 def _feed_forward(section: Section, found: Mapping[str, Any]) -> int:
     """Width of a legacy MLP whose YAML gives none: two thirds of 4 times the hidden size, times `ffn_dim_multiplier`,
@@ -188,7 +200,7 @@ LLAMA = Graph(
     fixed={**_DECODER, "attention_dropout": 0.0},
     written={"ignore_token_id": (-100, None)},
 )
-"""`LlamaConfig` and `LlamaForCausalLM`: heads share the hidden size evenly, and every property is a switch of its own."""
+"""`LlamaConfig` and `LlamaForCausalLM`: heads share the hidden size evenly; every property is a switch of its own."""
 
 _DENSE = (
     *(_mcore(name) for name in _SIZES),
@@ -212,7 +224,10 @@ _MODULES = {
     "add_bias_linear": (False, None),
     "position_embedding_type": ("rope", None),
 }
-_BY_GROUP = {"use_contiguous_weight_layout_attention": (False, "1.7"), "use_interleaved_weight_layout_mlp": (True, "1.7")}
+_BY_GROUP = {
+    "use_contiguous_weight_layout_attention": (False, "1.7"),
+    "use_interleaved_weight_layout_mlp": (True, "1.7"),
+}
 """Layout of joined weights; the one that MindFormers itself makes of Hugging Face weights."""
 
 _ROUTED = (

@@ -1,4 +1,4 @@
-"""Finding what MindFormers would lose in silence: the same checks for a user's YAML and for what this package writes."""
+"""What MindFormers would lose in silence: the same checks for a user's YAML and for what this package writes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,11 @@ class Finding:
     fix: str
 
 
-def lint(
-    document: Mapping[str, Any], version: str | None = None, hf: Mapping[str, Any] | None = None
-) -> list[Finding]:
+def lint(document: Mapping[str, Any], version: str | None = None, hf: Mapping[str, Any] | None = None) -> list[Finding]:
     """What MindFormers would drop or misread of a YAML, by code.
 
     Args:
-        document: the YAML as `yaml_file.load` gives it.
+        document: the YAML as `config.yaml_file` reads it.
         version: MindFormers version it is for; None = the newest that Mindport has run.
         hf: config.json of its `pretrained_model_dir`.
 

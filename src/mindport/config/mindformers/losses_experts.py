@@ -36,9 +36,9 @@ def _score(case: Case) -> Iterator[Hit]:
 def _groups(case: Case) -> Iterator[Hit]:
     top = case.first("num_experts_per_tok", "moe_router_topk", "num_experts_chosen")[1]
     groups, chosen = (case.first(*names)[1] for names in _GROUP_KEYS)
-    if all(isinstance(value, int) and value > 0 for value in (top, groups, chosen)):
-        if chosen < groups and top // chosen != 2:
-            yield case.place("topk_group"), chosen
+    known = all(isinstance(value, int) and value > 0 for value in (top, groups, chosen))
+    if known and chosen < groups and top // chosen != 2:
+        yield case.place("topk_group"), chosen
 
 
 _GROUP_KEYS = (("n_group", "moe_router_num_groups"), ("topk_group", "moe_router_group_topk"))

@@ -102,7 +102,13 @@ _HARMLESS = ("init_method_std",)
 def _head_width(case: Case) -> Iterator[Hit]:
     heads, hidden = case.get("num_heads"), case.get("hidden_size")
     key, width = case.first("head_dim", "kv_channels")
-    if isinstance(width, int) and isinstance(heads, int) and isinstance(hidden, int) and heads and width != hidden // heads:
+    if (
+        isinstance(width, int)
+        and isinstance(heads, int)
+        and isinstance(hidden, int)
+        and heads
+        and width != hidden // heads
+    ):
         yield case.place(key), width
 
 
@@ -118,8 +124,7 @@ def _joined_biases(case: Case) -> Iterator[Hit]:
 
 
 def _contiguous(case: Case) -> Iterator[Hit]:
-    loads = case.run("checkpoint", "load_path") or case.run("load_checkpoint")
-    if case.get("use_contiguous_weight_layout_attention") and loads:
+    if case.get("use_contiguous_weight_layout_attention") and case.run("checkpoint", "load_path"):
         yield case.place("use_contiguous_weight_layout_attention"), True
 
 
@@ -297,7 +302,7 @@ CHECKS = (
     ),
     Check(
         "MF038",
-        "MindFormers loads Hugging Face weights group by group, whatever this flag says",
+        "Hugging Face weights that checkpoint.load_path loads are joined group by group, whatever this flag says",
         "set use_contiguous_weight_layout_attention: False, or load weights that Mindport has converted",
         _contiguous,
         (MCORE,),

@@ -10,8 +10,9 @@ from mindport.config.mindformers.values import METHODS, METHODS_SINCE
 from mindport.targets.mindformers.versions import LEGACY, MCORE, version_named
 
 _SETTINGS = (
-    "type rope_type factor original_max_position_embeddings beta_fast beta_slow mscale mscale_all_dim rope_theta"
-).split()
+    *("type", "rope_type", "factor", "original_max_position_embeddings"),
+    *("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "rope_theta"),
+)
 """Keys of a `rope_scaling` that MindFormers computes with."""
 
 
@@ -96,7 +97,7 @@ def _scaling_factor(case: Case) -> Iterator[Hit]:
 CHECKS = (
     Check(
         "MF010",
-        "rope_parameters, transformers 5's spelling, is not read: the base falls back to the class's own, or MindFormers stops",
+        "rope_parameters, as transformers 5 has it, is not read: the base is the class's own, or MindFormers stops",
         "write rope_theta and rope_scaling in the YAML, and take rope_parameters out of config.json",
         _rope_parameters,
         CONVERTED,

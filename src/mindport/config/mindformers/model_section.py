@@ -78,7 +78,9 @@ def _legacy_run(model: ModelConfig, version: Version, settings: RunSettings) -> 
         Entry("batch_size", settings.batch_size, tr("sequences per device")),
         Entry("seq_length", settings.length(model.transformer.max_position_embeddings), tr("tokens of a sequence")),
         Entry("compute_dtype", precision.compute),
-        Entry("param_init_type", precision.params, tr("{names} in {generation}", names="params_dtype", generation=MCORE)),
+        Entry(
+            "param_init_type", precision.params, tr("{names} in {generation}", names="params_dtype", generation=MCORE)
+        ),
         Entry("layernorm_compute_type", precision.norm),
         Entry("softmax_compute_type", precision.softmax),
         Entry("rotary_dtype", precision.rotary),
@@ -97,7 +99,9 @@ def _legacy_run(model: ModelConfig, version: Version, settings: RunSettings) -> 
     if version.order >= version_named("1.6").order:
         sliced = settings.data.format == MEGATRON
         entries.append(
-            Entry("input_sliced_sig", sliced, tr("whether samples are seq_length tokens long already, and not one more"))
+            Entry(
+                "input_sliced_sig", sliced, tr("whether samples are seq_length tokens long already, and not one more")
+            )
         )
     return entries
 
@@ -106,7 +110,9 @@ def _mcore_run(model: ModelConfig, graph: Graph, version: Version, settings: Run
     precision, parallel = settings.precision, settings.parallel
     entries = [
         Entry("seq_length", settings.length(model.transformer.max_position_embeddings), tr("tokens of a sequence")),
-        Entry("params_dtype", precision.params, tr("{names} in {generation}", names="param_init_type", generation=LEGACY)),
+        Entry(
+            "params_dtype", precision.params, tr("{names} in {generation}", names="param_init_type", generation=LEGACY)
+        ),
         Entry("compute_dtype", precision.compute),
         Entry("layernorm_compute_dtype", precision.norm),
         Entry("softmax_compute_dtype", precision.softmax),

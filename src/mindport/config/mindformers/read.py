@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.vocabulary import Only
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.json_file import read_json_object
-from mindport.config.mindformers.graphs import GRAPHS, REQUIRED, Graph
-from mindport.config.mindformers.yaml_file import load
+from mindport.config.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
+from mindport.config.yaml_file import YamlFile, parse_yaml
+from mindport.config.yaml_file import read_yaml as parse_file
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.schema.transformer_config import TRAINING
 from mindport.targets.mindformers.versions import (
     FAMILIES,
     LATEST_EXECUTED,
@@ -38,32 +40,35 @@ class Reading:
     Args:
         generation: LEGACY, MCORE or PYNATIVE.
         graph: MindFormers' name of the graph.
-        model: the model, with a Hugging Face config that says it.
+        transformer: the model in canonical terms.
+        model: the nearest that a Hugging Face config can say: it differs in `unsaid`, and in nothing else.
+        unsaid: canonical fields, all about training alone, that the architecture's config has no key for.
         unknown: keys of the model's section that say nothing that is known here.
     """
 
     generation: str
     graph: str
+    transformer: TransformerConfig
     model: ModelConfig
+    unsaid: list[str]
     unknown: list[str]
 
 
-RUN_KEYS = frozenset(
-    """
+_RUN_WORDS = """
     batch_size seq_length compute_dtype param_init_type params_dtype layernorm_compute_type layernorm_compute_dtype
     softmax_compute_type softmax_compute_dtype rotary_dtype router_dense_type moe_router_dtype embedding_init_type
-    residual_dtype fp32_residual_connection use_past is_dynamic use_flash_attention use_ring_attention use_rope_slice
-    use_attn_mask_compression use_eod_attn_mask_compression use_eod_reset input_sliced_sig fine_grain_interleave
-    pp_interleave_num offset qkv_concat fused_rms_norm parallel_optimizer ignore_token_id checkpoint_name_or_path
-    repetition_penalty max_decode_length max_length block_size num_blocks top_k top_p do_sample temperature
-    use_contiguous_weight_layout_attention use_interleaved_weight_layout_mlp mla_qkv_concat moe_grouped_gemm
-    moe_token_drop_policy moe_router_load_balancing_type moe_router_bias_update_rate moe_token_dispatcher_type
-    moe_permute_fusion moe_router_fusion use_fused_ops_topkrouter use_pad_tokens print_separate_loss mtp_loss_factor
-    mtp_loss_scaling_factor calculate_per_token_loss bias_swiglu_fusion apply_rope_fusion use_cache torch_dtype
-    transformers_version auto_map model_type architectures type auto_register multiple_of ffn_dim_multiplier
-    untie_embeddings_and_output_weights scoring_func ep_size
-    """.split()
-)
+    residual_dtype fp32_residual_connection use_past is_dynamic use_flash_attention use_ring_attention
+    use_rope_slice use_attn_mask_compression use_eod_attn_mask_compression use_eod_reset input_sliced_sig
+    fine_grain_interleave pp_interleave_num offset qkv_concat fused_rms_norm parallel_optimizer ignore_token_id
+    checkpoint_name_or_path repetition_penalty max_decode_length max_length block_size num_blocks top_k top_p
+    do_sample temperature use_contiguous_weight_layout_attention use_interleaved_weight_layout_mlp mla_qkv_concat
+    moe_grouped_gemm moe_token_drop_policy moe_router_load_balancing_type moe_router_bias_update_rate
+    moe_token_dispatcher_type moe_permute_fusion moe_router_fusion use_fused_ops_topkrouter use_pad_tokens
+    print_separate_loss mtp_loss_factor mtp_loss_scaling_factor calculate_per_token_loss bias_swiglu_fusion
+    apply_rope_fusion use_cache torch_dtype transformers_version auto_map model_type architectures type
+    auto_register multiple_of ffn_dim_multiplier untie_embeddings_and_output_weights scoring_func ep_size
+"""
+RUN_KEYS = frozenset(_RUN_WORDS.split())
 """Keys of a model's section that are about the run, or only repeat what others say."""
 
 _ALIKE = {"hidden_act": ("silu", "swiglu", "fusedswiglu"), "topk_method": ("noaux_tc",)}
@@ -76,22 +81,16 @@ def read_yaml(path: Path, pretrained: Path | None = None, version: str | None = 
     """`read` of a file.
 
     Args:
-        pretrained: folder, or config.json, of the YAML's `pretrained_model_dir`; None = that of the YAML, if it is there.
+        pretrained: folder, or config.json, of the YAML's `pretrained_model_dir`; None = the one it names, if it exists.
 
     Raises:
         MindportError: as `read`, or a file that cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MindportError(
-            tr("{name} cannot be read: {what}.", name=path, what=error), tr("Give a training YAML.")
-        ) from None
-    named = pretrained or Path(str(load(text, str(path)).get("pretrained_model_dir") or ""))
+    file = parse_file(path)
+    named = pretrained or Path(str(file.values.get("pretrained_model_dir") or ""))
     folder = named if named.is_absolute() or pretrained else path.parent / named
     config = folder / "config.json" if folder.is_dir() else folder
-    hf = read_json_object(config) if config.is_file() else None
-    return read(text, hf, version, str(path))
+    return _read(file, read_json_object(config) if config.is_file() else None, version)
 
 
 def read(text: str, hf: Mapping[str, Any] | None = None, version: str | None = None, name: str = "YAML") -> Reading:
@@ -107,13 +106,17 @@ def read(text: str, hf: Mapping[str, Any] | None = None, version: str | None = N
         MindportError: no YAML, no graph that is known, a key without which the model is not known, or one with a value
             that no declared architecture has.
     """
-    document = load(text, name)
+    return _read(parse_yaml(text, Path(name)), hf, version)
+
+
+def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> Reading:
+    document = file.values
     generation, section = model_section(document)
     graph = _graph(section, generation)
     whole = {**(hf or {}), **section}
     _check_written(whole, graph)
     found = fields_of(whole, graph, version_named(version or LATEST_EXECUTED))
-    source = _source(text)
+    source = _source(file.text)
     kept = source.get("fields", {})
     for field, value in kept.items():
         # Only while the keys still say it: somebody may have changed them.
@@ -128,7 +131,10 @@ def read(text: str, hf: Mapping[str, Any] | None = None, version: str | None = N
     model = _model(found, graph, source, arch if isinstance(arch, Mapping) else {})
     told = {key.name for key in graph.keys} | {name for key in graph.keys for name in key.spelling.keys}
     unknown = [key for key in section if key not in told | set(graph.written) | RUN_KEYS]
-    return Reading(generation, graph.name, model, unknown)
+    wanted = _partial(graph, found)
+    unsaid = _differing(model.transformer, wanted)
+    transformer = replace(model.transformer, **{field: getattr(wanted, field) for field in unsaid})
+    return Reading(generation, graph.name, transformer, model, unsaid, unknown)
 
 
 def model_section(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -143,9 +149,7 @@ def model_section(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return (MCORE if document.get("use_legacy") is False else LEGACY), section
     if isinstance(model, dict) and ("training" in document or "parallelism" in document):
         return PYNATIVE, model
-    raise MindportError(
-        tr("The YAML has no section model.model_config."), tr("Give a training YAML of MindFormers.")
-    )
+    raise MindportError(tr("The YAML has no section model.model_config."), tr("Give a training YAML of MindFormers."))
 
 
 def _graph(section: Mapping[str, Any], generation: str) -> Graph:
@@ -208,8 +212,12 @@ def _check_written(section: Mapping[str, Any], graph: Graph) -> None:
 
 
 def _partial(graph: Graph, found: Mapping[str, Any]) -> TransformerConfig:
-    """A config that holds what a YAML tells, whatever it does not."""
-    values = {**graph.fixed, "softmax_scale": 1.0, "kv_channels": 1, **found}
+    """The config that a YAML describes: what its keys say, what the graph always has, and else the defaults."""
+    values: dict[str, Any] = {**graph.fixed, **found}
+    heads, hidden = values["num_attention_heads"], values["hidden_size"]
+    latent = values.get("qk_head_dim", 0) + values.get("qk_pos_emb_head_dim", 0)
+    values.setdefault("kv_channels", latent or hidden // (heads or 1))
+    values.setdefault("softmax_scale", 1.0)
     return TransformerConfig(**values)
 
 
@@ -226,27 +234,37 @@ def _source(text: str) -> dict[str, Any]:
     return {}
 
 
-def _model(
-    found: Mapping[str, Any], graph: Graph, source: Mapping[str, Any], arch: Mapping[str, Any]
-) -> ModelConfig:
+def _model(found: Mapping[str, Any], graph: Graph, source: Mapping[str, Any], arch: Mapping[str, Any]) -> ModelConfig:
     """The first declared architecture whose config says what the YAML says."""
-    wanted = {**graph.fixed, **found}
+    wanted = _partial(graph, found)
     first: MindportError | None = None
     for model_type, hf_class in _candidates(graph, source, arch):
-        try:
-            model = from_hf(_encoded(model_type, hf_class, wanted))
-        except MindportError as error:
-            first = first or error
-            continue
-        differing = [name for name, value in wanted.items() if getattr(model.transformer, name) != value]
+        constants = architecture(model_type).constants.items()
+        differing = [name for name, value in constants if name in _COMPARED and getattr(wanted, name) != value]
         if not differing:
-            return model
+            try:
+                model = from_hf(encoded(model_type, hf_class, wanted))
+            except MindportError as error:
+                first = first or error
+                continue
+            effects = TransformerConfig.effects()
+            differing = [name for name in _differing(model.transformer, wanted) if effects[name] != TRAINING]
+            if not differing:
+                return model
         first = first or MindportError(
             tr("A {model_type} config cannot say {fields}.", model_type=model_type, fields=", ".join(differing)),
             tr("Correct it in the file."),
         )
     assert first is not None  # there are candidates
     raise first
+
+
+def _differing(config: TransformerConfig, other: TransformerConfig) -> list[str]:
+    return [name for name in _COMPARED if getattr(config, name) != getattr(other, name)]
+
+
+_COMPARED = [name for name in TransformerConfig.__dataclass_fields__ if name not in FREE]
+"""Fields in which a config must say what the YAML says."""
 
 
 def _candidates(graph: Graph, source: Mapping[str, Any], arch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -268,17 +286,15 @@ def _causal(declaration: Architecture) -> str:
     return next(named, "")
 
 
-def _encoded(model_type: str, hf_class: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The Hugging Face config that says these fields, by the declaration's own rules."""
-    declaration = architecture(model_type)
-    values: dict[str, Any] = {**declaration.constants, **wanted, **declaration.classes[hf_class].fields}
-    heads, hidden = values["num_attention_heads"], values["hidden_size"]
-    values.setdefault("kv_channels", values.get("qk_head_dim", 0) + values.get("qk_pos_emb_head_dim", 0) or hidden // heads)
-    values.setdefault("softmax_scale", values["kv_channels"] ** -0.5)
-    config = TransformerConfig(**values)
+def encoded(model_type: str, hf_class: str, config: TransformerConfig) -> dict[str, Any]:
+    """The Hugging Face config that says what a canonical one does, by the declaration's own rules.
+
+    Raises:
+        MindportError: a rule cannot say it.
+    """
     defaults = class_defaults(model_type)
     hf: dict[str, Any] = {"model_type": model_type, "architectures": [hf_class]}
-    for rule in declaration.rules:
+    for rule in architecture(model_type).rules:
         if not isinstance(rule, Only) or rule.key in defaults:
             hf.update(rule.encode(config))
     return hf

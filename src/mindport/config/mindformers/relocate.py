@@ -62,7 +62,10 @@ TAKEN = "the section it belongs to says something else already"
 
 MOVES: tuple[Move, ...] = (
     Move("runner_config", "optimizer", ("optimizer", "type"), OPTIMIZER),
-    *(Move("runner_config", key, ("optimizer", key), OPTIMIZER) for key in ("weight_decay", "beta1", "beta2", "betas", "eps")),
+    *(
+        Move("runner_config", key, ("optimizer", key), OPTIMIZER)
+        for key in ("weight_decay", "beta1", "beta2", "betas", "eps")
+    ),
     *(
         Move("runner_config", key, ("lr_schedule", key), SCHEDULE)
         for key in ("learning_rate", "lr_end", "warmup_steps", "warmup_ratio", "warmup_epochs", "total_steps")
@@ -85,11 +88,25 @@ MOVES: tuple[Move, ...] = (
     ),
     *(
         Move("parallel", key, ("parallel_config", key), DEGREES)
-        for key in ("data_parallel", "model_parallel", "pipeline_stage", "micro_batch_num", "expert_parallel", "use_seq_parallel")
+        for key in (
+            "data_parallel",
+            "model_parallel",
+            "pipeline_stage",
+            "micro_batch_num",
+            "expert_parallel",
+            "use_seq_parallel",
+        )
     ),
     *(
         Move("parallel_config", key, ("parallel", key), CONTEXT)
-        for key in ("parallel_mode", "full_batch", "gradients_mean", "enable_parallel_optimizer", "enable_alltoall", "search_mode")
+        for key in (
+            "parallel_mode",
+            "full_batch",
+            "gradients_mean",
+            "enable_parallel_optimizer",
+            "enable_alltoall",
+            "search_mode",
+        )
     ),
     Move("parallel_config", "micro_batch_interleave_num", ("micro_batch_interleave_num",), CONTEXT),
     *(
@@ -115,7 +132,7 @@ def relocate(document: Mapping[str, Any], version: str | None = None) -> tuple[d
     already. The caller decides whether a refusal ends things.
 
     Args:
-        document: as `yaml_file.load` gives it.
+        document: as `config.yaml_file` reads it.
         version: MindFormers version it is for; None = the newest that Mindport has run.
     """
     result: dict[str, Any] = copy.deepcopy(dict(document))

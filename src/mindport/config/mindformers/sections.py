@@ -91,7 +91,9 @@ def optimizer(version: Version, settings: Optimizer) -> Entry:
     if at_least(version, "1.2"):
         head = [
             Entry("type", "AdamW", tr("FP32StateAdamWeightDecay until {version}", version="1.1")),
-            Entry("betas", [float(beta) for beta in settings.betas], tr("beta1 and beta2 until {version}", version="1.1")),
+            Entry(
+                "betas", [float(beta) for beta in settings.betas], tr("beta1 and beta2 until {version}", version="1.1")
+            ),
         ]
     else:
         head = [
@@ -99,7 +101,10 @@ def optimizer(version: Version, settings: Optimizer) -> Entry:
             Entry("beta1", float(settings.betas[0]), tr("betas from {version} on", version="1.2")),
             Entry("beta2", float(settings.betas[1])),
         ]
-    tail = [Entry("eps", settings.eps), Entry("weight_decay", float(settings.weight_decay), tr("not of biases and norms"))]
+    tail = [
+        Entry("eps", settings.eps),
+        Entry("weight_decay", float(settings.weight_decay), tr("not of biases and norms")),
+    ]
     return Entry("optimizer", (*head, *tail))
 
 

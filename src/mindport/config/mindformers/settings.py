@@ -222,7 +222,12 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
         if not _is(value, wanted) or value not in _CHOICES.get(where, (value,)):
             allowed = ", ".join(_CHOICES.get(where, (_named(wanted),)))
             raise MindportError(
-                tr("The run setting {name} = {value} is not one of {allowed}.", name=where, value=brief(value), allowed=allowed),
+                tr(
+                    "The run setting {name} = {value} is not one of {allowed}.",
+                    name=where,
+                    value=brief(value),
+                    allowed=allowed,
+                ),
                 tr("Correct it in the run settings."),
             )
         found[name] = value

@@ -179,7 +179,7 @@ class SparseLayers(Same):
 
 @dataclass(frozen=True)
 class Modules(Same):
-    """Modules for multi-token prediction, with the weight of their loss, which MindFormers needs where there are some."""
+    """Modules for multi-token prediction, with the weight of their loss, without which MindFormers stops."""
 
     keys: tuple[str, ...] = ("mtp_loss_factor",)
 

@@ -6,7 +6,6 @@ would be a string there, and `no` a boolean.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,8 +25,8 @@ class Entry:
 
     Args:
         key: as it is written.
-        value: a scalar; a list of scalars or of lists; a dict; a tuple of entries, which is a mapping of its own; a list
-            of such tuples; or an `Alias`.
+        value: a scalar; a list of scalars or of lists; a dict; a tuple of entries, which is a mapping of its own; a
+            list of such tuples; or an `Alias`.
         comment: what stands behind it; "" = nothing.
         anchor: a name under which an `Alias` finds the value; "" = none.
     """
@@ -89,7 +88,16 @@ def scalar(value: Any) -> str:
         return "[" + ", ".join(map(scalar, value)) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {scalar(part)}" for key, part in value.items()) + "}"
-    return json.dumps(str(value), ensure_ascii=False)
+    return '"' + "".join(map(_character, str(value))) + '"'
+
+
+def _character(character: str) -> str:
+    """A character inside double quotes; one that cannot be seen as its number."""
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return f"\\U{ord(character):08x}"
 
 
 def number(value: float) -> str:
