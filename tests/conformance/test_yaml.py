@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mindport.config.hf import ModelConfig, from_hf
-from mindport.config.mindformers import RunSettings, emit
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.fits import chosen_graph
 from mindport.config.mindformers.graphs import Graph
-from mindport.config.mindformers.settings import CPU, Data, Parallel
+from mindport.config.mindformers.settings import CPU, Data, Parallel, RunSettings
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.versions import LEGACY, MCORE, family_named, version_named
 

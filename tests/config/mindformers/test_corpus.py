@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mindport.config.hf import ModelConfig, read_hf_config
-from mindport.config.mindformers import emit, read, read_yaml
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.fits import why_not
+from mindport.config.mindformers.read import read, read_yaml
 from mindport.errors import MindportError
 from mindport.targets.mindformers.versions import VERSIONS
 

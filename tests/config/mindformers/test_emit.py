@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from mindport.architectures import model_types
 from mindport.config.hf import ModelConfig, from_hf
-from mindport.config.mindformers import RunSettings, emit, read
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.fits import chosen_graph, why_not
 from mindport.config.mindformers.graphs import FREE, GRAPHS
 from mindport.config.mindformers.lint import lint
-from mindport.config.mindformers.settings import Data, Parallel, Precision, Recompute, Schedule
+from mindport.config.mindformers.read import read
+from mindport.config.mindformers.settings import Data, Parallel, Precision, Recompute, RunSettings, Schedule
 from mindport.config.mindformers.writer import Alias, Entry, number, plain, render, scalar
 from mindport.config.yaml_file import parse_yaml
 from mindport.errors import MindportError

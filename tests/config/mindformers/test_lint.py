@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mindport.config.hf import from_hf
-from mindport.config.mindformers import emit
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.lint import CHECKS, NOT_IN_A_FILE, lint
 from mindport.config.yaml_file import parse_yaml
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, VERSIONS

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mindport.config.hf import from_hf
-from mindport.config.mindformers import emit, read, read_yaml
+from mindport.config.mindformers.emit import emit
+from mindport.config.mindformers.read import read, read_yaml
 from mindport.config.mindformers.settings import RunSettings
 from mindport.errors import MindportError
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mindport.config.mindformers import relocate
-from mindport.config.mindformers.relocate import CALLBACKS, MOVES
+from mindport.config.mindformers.relocate import CALLBACKS, MOVES, relocate
 
 ARTICLE: dict[str, Any] = {
     "runner_config": {
