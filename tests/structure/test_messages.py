@@ -23,7 +23,9 @@ from mindport.checkpoint import training_state
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.config.mindformers import lint
+from mindport.config.mindformers.findings import LEVELS
 from mindport.config.mindformers.relocate import MISSPELLED, MOVES, TAKEN
+from mindport.config.mindformers.upgrade import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 
@@ -128,6 +130,8 @@ INDIRECT: dict[str, set[str]] = {
     "effect": set(diff.EFFECTS),
     "change.note": rule_reasons(),
     "s.verdict": VERDICTS,
+    "finding.level": set(LEVELS),
+    "step.action": set(ACTIONS),
     "self.reason": rule_reasons(),
     "found.reason": verdict_reasons(),
     "row.note": rule_reasons() | CHECK_UP,

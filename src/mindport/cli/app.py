@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mindport.cli import convert, diff, export, inspect, list_, migrate, verify
+from mindport.cli import convert, diff, export, inspect, list_, migrate, upgrade, validate, verify
 from mindport.cli.output import print_error
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -30,6 +30,12 @@ app.command("export", help=tr("Bring a converted folder, or a training checkpoin
 app.command("verify", help=tr("Compare a converted folder with its source, in numbers."))(verify.command)
 app.command("migrate", help=tr("Do a whole migration: convert, check, compare, train ten steps, report."))(
     migrate.command
+)
+app.command("validate", help=tr("Check a MindFormers YAML: all that is wrong, why, and what would work."))(
+    validate.command
+)
+app.command("upgrade", help=tr("Carry a MindFormers YAML to another version, with a report of every change."))(
+    upgrade.command
 )
 app.command("list", help=tr("List supported architectures and targets."))(list_.command)
 

@@ -7,6 +7,7 @@ nothing else. No object is ever made from a tag.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -138,6 +139,25 @@ def _open_brackets(text: str) -> int:
         now += 1 if bracket in "[{" else -1
         most = max(most, now)
     return most
+
+
+def write_text(path: Path, text: str, *, overwrite: bool) -> None:
+    """A text file that appears complete or not at all.
+
+    Raises:
+        MindportError: there is something under this name already, and it may not be replaced; or it cannot be written.
+    """
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise MindportError(tr("{path} already exists.", path=path), tr("Give another path, or --overwrite."))
+    draft = path.with_name(f".{path.name}.partial")
+    try:
+        draft.write_bytes(text.encode("utf-8"))
+        os.replace(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise MindportError(
+            tr("{path} could not be written: {error}.", path=path, error=error.strerror), tr("Check the path.")
+        ) from None
 
 
 class _Composer:
@@ -295,7 +315,7 @@ _BOOLS = {
 _NULLS = ("", "~", "null", "Null", "NULL")
 _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+|0|[1-9][0-9_]*)")
 _SIXTIES = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+")
-_FLOAT = re.compile(r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?")
+_FLOAT = re.compile(r"([-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?")
 _INFINITE = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NAN = re.compile(r"\.(?:nan|NaN|NAN)")
 
