@@ -13,9 +13,9 @@ from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.fits import chosen_graph
 from mindport.config.mindformers.graphs import Graph
-from mindport.config.mindformers.settings import CPU, Data, Parallel, RunSettings
+from mindport.config.mindformers.settings import CPU, Data, Parallel, Recompute, RunSettings
 from mindport.schema import TransformerConfig
-from mindport.targets.mindformers.versions import LEGACY, MCORE, family_named, version_named
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named, version_named
 
 pytestmark = pytest.mark.conformance
 
@@ -148,7 +148,7 @@ def test_mindformers_holds_the_model_that_was_meant(what: str, tmp_path: Path, m
             assert getattr(theirs, name) == value, (key.field, name)
             compared += 1
     assert compared >= len(graph.keys)
-    for key, (value, _) in graph.written.items():
+    for key, value in graph.written_in(version_named(VERSION)).items():
         assert getattr(theirs, key, value) == value, key
 
 
@@ -176,6 +176,26 @@ def _expected(field: str, config: TransformerConfig, graph: Graph) -> dict[str, 
     if field == "moe_layer_freq":
         return {field: value or 1}
     return {metadata["legacy" if graph.generation == LEGACY else "mcore"].split()[0]: value}
+
+
+@pytest.mark.parametrize("what", ["qwen3", "deepseek_v3"])
+@pytest.mark.parametrize("plan", ["alone", "spread"])
+def test_the_pynative_schema_takes_every_section(what: str, plan: str, tmp_path: Path) -> None:
+    """Its dataclasses refuse unknown keys and wrong types."""
+    schema = importlib.import_module("mindformers.pynative.config.config")
+    settings = RunSettings()
+    if plan == "spread":
+        spread = Parallel(data=4, pipeline=2, micro_batches=2)
+        settings = RunSettings(parallel=spread, data=Data("megatron", "/data/x"), recompute=Recompute(full=True))
+    path = tmp_path / "run.yaml"
+    path.write_text(emit(made(what)[0], VERSION, PYNATIVE, settings), encoding="utf-8")
+    config = schema.TrainConfig.load_from_yaml(str(path))
+    assert config.training.global_batch_size == settings.batch_size * spread_over(settings)
+    assert config.model.num_hidden_layers == SIZES["num_hidden_layers"]
+
+
+def spread_over(settings: RunSettings) -> int:
+    return settings.parallel.data * settings.parallel.micro_batches
 
 
 def test_a_key_out_of_place_would_be_refused(tmp_path: Path) -> None:

@@ -143,9 +143,21 @@ def test_silent_defaults_are_written_out() -> None:
     assert latent["qk_layernorm"] is True
     assert latent["rotary_scaling_factor"] == 1.0
     assert latent["first_k_dense_replace"] == 2
-    assert latent["moe_layer_freq"] == [0, 0, 1, 1, 1]
+    assert latent["moe_layer_freq"] == 1
+    model = from_hf(DEEPSEEK).with_transformer(moe_layer_freq=[1, 0, 1, 1, 1])
+    other = section(emit(model, "1.9", MCORE))
+    assert (other["first_k_dense_replace"], other["moe_layer_freq"]) == (0, [1, 0, 1, 1, 1])
     for found in (dense, latent):
         assert not {"dtype", "torch_dtype", "rope_parameters", "num_layers", "kv_channels", "qk_head_dim"} & set(found)
+
+
+def test_the_router_of_deepseek_in_the_first_version_that_trains_it() -> None:
+    """1.6 converts scoring_func, which the class always has; the other name beside it would be a conflict."""
+    first, later = (section(emit(from_hf(DEEPSEEK), version, MCORE)) for version in ("1.6", "1.7"))
+    assert first["scoring_func"] == "sigmoid"
+    assert "moe_router_score_function" not in first
+    assert later["moe_router_score_function"] == "sigmoid"
+    assert "scoring_func" not in later
 
 
 def test_yarn_of_latent_attention() -> None:
@@ -260,7 +272,10 @@ def test_every_key_of_the_model_says_where_it_comes_from() -> None:
         text = emit(model, "1.9", generation)
         assert re.search(r"rms_norm_eps: 1\.e-06  # from rms_norm_eps", text)
         graph = chosen_graph(model, version_named("1.9"), generation, None)
-        for key in (*(key.name for key in graph.keys if key.name in section(text)), *graph.written):
+        for key in (
+            *(key.name for key in graph.keys if key.name in section(text)),
+            *graph.written_in(version_named("1.9")),
+        ):
             assert re.search(rf"^    {key}: .*  # ", text, re.MULTILINE), key
     assert "num_heads: 32  # from num_attention_heads; num_attention_heads in mcore" in emit(
         from_hf(LLAMA), "1.9", LEGACY
@@ -270,6 +285,7 @@ def test_every_key_of_the_model_says_where_it_comes_from() -> None:
 def test_the_header_says_what_is_known_of_the_version() -> None:
     assert "executed in MindFormers" in emit(from_hf(LLAMA), "1.9", LEGACY)
     assert "from documented facts" in emit(from_hf(LLAMA), "2.1", LEGACY)
+    assert "checked against its schema" in emit(from_hf(QWEN3), "1.9", PYNATIVE)
 
 
 SETTINGS = RunSettings(

@@ -19,7 +19,15 @@ from mindport.config.mindformers.writer import Entry, comment_block, plain, rend
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
-from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, version_named
+from mindport.targets.mindformers.versions import (
+    EXECUTED,
+    LEGACY,
+    MCORE,
+    PYNATIVE,
+    SCHEMA,
+    Version,
+    version_named,
+)
 from mindport.version import __version__
 
 
@@ -111,7 +119,7 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
             graph=graph.name,
             mindspore=version.mindspore,
         ),
-        tr("What is known of this version: {evidence}.", evidence=version.evidence_text),
+        tr("What is known of this version: {evidence}.", evidence=_evidence(graph, version)),
         tr("The model is said in full: no config.json is needed beside it, and pretrained_model_dir is not set."),
     ]
     if model.transformer.embedding_padding_idx is not None:
@@ -121,6 +129,13 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
     if model.transformer.moe_aux_loss_coeff:
         lines.append(tr("MindFormers balances experts per sequence; Hugging Face's loss is over the whole batch."))
     return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, graph, version, about))}"])
+
+
+def _evidence(graph: Graph, version: Version) -> str:
+    """How far what is written was checked. Of the pynative generation nothing runs without an NPU: at most its schema."""
+    if graph.generation == PYNATIVE and version.evidence == EXECUTED:
+        version = replace(version, evidence=SCHEMA)
+    return version.evidence_text
 
 
 def _source(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> dict[str, Any]:

@@ -64,6 +64,25 @@ class Key:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A key with one value, which every YAML for a graph has, so that no default of MindFormers decides.
+
+    Args:
+        value: the value.
+        since, until: first and last version that reads the key; None = the first, or the last, with the graph.
+    """
+
+    value: Any
+    since: Since = None
+    until: Since = None
+
+    def known(self, version: Version) -> bool:
+        early = self.since is not None and version.order < version_named(self.since).order
+        late = self.until is not None and version.order > version_named(self.until).order
+        return not (early or late)
+
+
+@dataclass(frozen=True)
 class Graph:
     """A training graph.
 
@@ -72,8 +91,7 @@ class Graph:
         generation: LEGACY, MCORE or PYNATIVE.
         keys: the fields that can be told.
         fixed: the fields that are always the same.
-        written: key -> value that every YAML for this graph has, so that no default of MindFormers decides, with the
-            first version that knows the key.
+        written: the keys that always have the same value.
         latent: latent attention instead of heads with a width of their own.
     """
 
@@ -81,7 +99,7 @@ class Graph:
     generation: str
     keys: tuple[Key, ...]
     fixed: Mapping[str, Any]
-    written: Mapping[str, tuple[Any, Since]]
+    written: Mapping[str, Constant]
     latent: bool = False
 
     def key_of(self, field: str) -> Key | None:
@@ -94,12 +112,7 @@ class Graph:
 
     def written_in(self, version: Version) -> dict[str, Any]:
         """The constant keys that a version knows."""
-        known = Key("", "", Same())
-        return {
-            key: value
-            for key, (value, since) in self.written.items()
-            if Key(known.field, key, known.spelling, since).known(version)
-        }
+        return {key: constant.value for key, constant in self.written.items() if constant.known(version)}
 
 
 FREE = frozenset(
@@ -198,7 +211,7 @@ LLAMA = Graph(
         *(_legacy(name, absent=None) for name in _TOKENS),
     ),
     fixed={**_DECODER, "attention_dropout": 0.0},
-    written={"ignore_token_id": (-100, None)},
+    written={"ignore_token_id": Constant(-100)},
 )
 """`LlamaConfig` and `LlamaForCausalLM`: heads share the hidden size evenly; every property is a switch of its own."""
 
@@ -218,15 +231,15 @@ _BIAS = _mcore("add_qkv_bias", absent=False)
 _TIED = _mcore("tie_word_embeddings", absent=False)
 
 _MODULES = {
-    "hidden_act": ("silu", None),
-    "normalization": ("RMSNorm", None),
-    "gated_linear_unit": (True, None),
-    "add_bias_linear": (False, None),
-    "position_embedding_type": ("rope", None),
+    "hidden_act": Constant("silu"),
+    "normalization": Constant("RMSNorm"),
+    "gated_linear_unit": Constant(True),
+    "add_bias_linear": Constant(False),
+    "position_embedding_type": Constant("rope"),
 }
 _BY_GROUP = {
-    "use_contiguous_weight_layout_attention": (False, "1.7"),
-    "use_interleaved_weight_layout_mlp": (True, "1.7"),
+    "use_contiguous_weight_layout_attention": Constant(False, "1.7"),
+    "use_interleaved_weight_layout_mlp": Constant(True, "1.7"),
 }
 """Layout of joined weights; the one that MindFormers itself makes of Hugging Face weights."""
 
@@ -236,7 +249,7 @@ _ROUTED = (
     _mcore("norm_topk_prob"),
     _mcore("moe_router_topk_scaling_factor"),
 )
-_GROUPED = {"moe_grouped_gemm": (True, None), "moe_token_drop_policy": ("probs", None)}
+_GROUPED = {"moe_grouped_gemm": Constant(True), "moe_token_drop_policy": Constant("probs")}
 
 _CAN_DROP_OUT = {name: value for name, value in _DECODER.items() if name != "hidden_dropout"}
 
@@ -245,7 +258,7 @@ QWEN3 = Graph(
     MCORE,
     keys=(*_DENSE, _DROPOUT, _BIAS, _TIED),
     fixed={**_CAN_DROP_OUT, "qk_layernorm": "head"},
-    written={**_MODULES, "qk_layernorm": (True, None), **_BY_GROUP},
+    written={**_MODULES, "qk_layernorm": Constant(True), **_BY_GROUP},
 )
 
 QWEN3_MOE = Graph(
@@ -261,9 +274,9 @@ QWEN3_MOE = Graph(
     written={
         **QWEN3.written,
         **_GROUPED,
-        "moe_router_score_function": ("softmax", None),
-        "moe_router_pre_softmax": (True, None),
-        "moe_router_enable_expert_bias": (False, None),
+        "moe_router_score_function": Constant("softmax"),
+        "moe_router_pre_softmax": Constant(True),
+        "moe_router_enable_expert_bias": Constant(False),
     },
 )
 
@@ -293,16 +306,17 @@ DEEPSEEK_V3 = Graph(
     },
     written={
         **{key: value for key, value in _MODULES.items() if key != "position_embedding_type"},
-        "multi_latent_attention": (True, None),
-        "qk_layernorm": (True, None),
-        "attention_bias": (False, None),
-        "tie_word_embeddings": (False, None),
-        "topk_method": ("noaux_tc", None),
+        "multi_latent_attention": Constant(True),
+        "qk_layernorm": Constant(True),
+        "attention_bias": Constant(False),
+        "tie_word_embeddings": Constant(False),
+        "topk_method": Constant("noaux_tc"),
         **_GROUPED,
-        "moe_router_score_function": ("sigmoid", None),
-        "moe_router_enable_expert_bias": (True, None),
-        "mla_qkv_concat": (True, None),
-        "use_interleaved_weight_layout_mlp": (True, "1.7"),
+        "moe_router_score_function": Constant("sigmoid", "1.7"),
+        "scoring_func": Constant("sigmoid", until="1.6"),  # it is deleted, unread, from 1.7 on
+        "moe_router_enable_expert_bias": Constant(True),
+        "mla_qkv_concat": Constant(True),
+        "use_interleaved_weight_layout_mlp": Constant(True, "1.7"),
     },
     latent=True,
 )
@@ -312,7 +326,7 @@ TELECHAT3 = Graph(
     MCORE,
     keys=(*_DENSE, _DROPOUT, _BIAS),
     fixed=_CAN_DROP_OUT,
-    written={**_MODULES, "qk_layernorm": (False, None), "tie_word_embeddings": (False, None), **_BY_GROUP},
+    written={**_MODULES, "qk_layernorm": Constant(False), "tie_word_embeddings": Constant(False), **_BY_GROUP},
 )
 """Without norms of queries and keys it is Llama's block, so it can stand in for one; see `emit`."""
 

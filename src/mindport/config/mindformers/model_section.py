@@ -11,7 +11,7 @@ from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, RunSet
 from mindport.config.mindformers.writer import Entry
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
-from mindport.targets.mindformers.versions import LEGACY, MCORE, Version, family_named, version_named
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, family_named, version_named
 
 _METADATA = {name: field.metadata for name, field in TransformerConfig.__dataclass_fields__.items()}
 
@@ -138,7 +138,9 @@ def identity(graph: Graph) -> list[Entry]:
     assert family is not None  # `fits` has found that the family trains
     if graph.generation == LEGACY:
         return [Entry("type", family.config_class)]
-    return [Entry("model_type", family.name), Entry("architectures", [family.model_class])]
+    # A list in config.json; the pynative generation checks that it is a string.
+    classes = family.model_class if graph.generation == PYNATIVE else [family.model_class]
+    return [Entry("model_type", family.name), Entry("architectures", classes)]
 
 
 def legacy_arch(graph: Graph) -> Entry:

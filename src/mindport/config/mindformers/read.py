@@ -195,7 +195,8 @@ def fields_of(section: Mapping[str, Any], graph: Graph, version: Version) -> dic
 
 
 def _check_written(section: Mapping[str, Any], graph: Graph) -> None:
-    for key, (wanted, _) in graph.written.items():
+    for key, constant in graph.written.items():
+        wanted = constant.value
         if key in section and key not in RUN_KEYS and key not in _NOT_READ:
             alike = _ALIKE.get(key, (wanted,))
             if section[key] not in alike:

@@ -157,7 +157,10 @@ class SharedExperts(Same):
 
 @dataclass(frozen=True)
 class SparseLayers(Same):
-    """`first_k_dense_replace` and, for each layer, `moe_layer_freq`; MindFormers compares the two."""
+    """`first_k_dense_replace` where layers without experts come first; else, for each layer, `moe_layer_freq`, a list.
+
+    MindFormers 1.6 takes no list beside the former, and later versions ask that both say the same.
+    """
 
     keys: tuple[str, ...] = ("moe_layer_freq",)
 
@@ -167,7 +170,7 @@ class SparseLayers(Same):
             return {key: 0, "moe_layer_freq": 1}
         dense = layers.index(1) if 1 in layers else len(layers)
         leading = layers == [0] * dense + [1] * (len(layers) - dense)
-        return {key: dense if leading else 0, "moe_layer_freq": layers}
+        return {key: dense, "moe_layer_freq": 1} if leading else {key: 0, "moe_layer_freq": layers}
 
     def read(self, key: str, field: str, section: Section, found: Mapping[str, Any]) -> dict[str, Any]:
         layers, dense = section.get("moe_layer_freq", 1), section.get(key) or 0
