@@ -19,6 +19,7 @@ from mindport.config.mindformers.graphs import FREE, GRAPHS
 from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.read import read
 from mindport.config.mindformers.settings import Data, Parallel, Precision, Recompute, RunSettings, Schedule
+from mindport.config.mindformers.validate import validate_file
 from mindport.config.mindformers.writer import Alias, Entry, number, plain, render, scalar
 from mindport.config.yaml_file import parse_yaml
 from mindport.errors import MindportError
@@ -69,6 +70,7 @@ def test_what_is_emitted_reads_back_as_the_model(model: ModelConfig, generation:
         assert not found.unknown
         assert not found.unsaid
         assert not lint(parsed(text), version.name)
+        assert not validate_file(parse_yaml(text, Path("emitted.yaml")), version).findings
         emitted += 1
     assert emitted
 

@@ -119,6 +119,8 @@ TRIGGERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "MF045": [("deepseek_v3", {"topk_group": 1})],
     "MF046": [("qwen3_moe", {"num_experts_per_tok": 1, "norm_topk_prob": True})],
     "MF047": [("qwen3_moe", {"/moe_config": {"expert_num": 4}})],
+    "MF048": [("qwen3_moe", {"expert_model_parallel": 2})],
+    "MF049": [("qwen3", {"hiden_dropout": 0.0}), ("deepseek_v3", {"hf:made_up": 1})],
     "MF050": [("llama", {"/optimizer.eps": "1e-8"}), ("qwen3", {"rms_norm_eps": "1e-6"})],
     "MF051": [("llama", {"/parallel_config.micro_batch_num": 4})],
     "MF052": [
@@ -218,6 +220,16 @@ def test_a_loss_in_config_json_says_so() -> None:
     document, version, hf = changed("qwen3", {"hf:rope_parameters": {"rope_theta": 1e6}})
     (found,) = lint(document, version, hf)
     assert found.place == "config.json: rope_parameters"
+
+
+def test_what_a_config_json_may_say_is_no_loss() -> None:
+    """Where pretrained_model_dir is named, and its config.json was not given, a missing key proves nothing."""
+    for base, key in (("qwen3", "rope_theta"), ("qwen3", "pad_token_id"), ("deepseek_v3", "rotary_scaling_factor")):
+        document, version, _ = changed(base, {key: OUT})
+        assert lint(document, version)
+        document["pretrained_model_dir"] = "/models/somewhere"
+        assert not lint(document, version)
+        assert lint(document, version, {"vocab_size": 128})
 
 
 def test_what_no_file_shows_is_listed() -> None:

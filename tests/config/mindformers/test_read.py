@@ -101,6 +101,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         read_yaml(path)
     with pytest.raises(MindportError, match=r"section model\.model_config"):
         read("a: 1")
+    with pytest.raises(MindportError, match="lacks model_type"):
+        read(MCORE_YAML.replace("    model_type: qwen3\n", ""))
+    assert read(MCORE_YAML.replace("    model_type: qwen3\n", ""), full(QWEN3)).graph == "qwen3"
     with pytest.raises(MindportError, match="ChatGLM2Config"):
         read(LEGACY_YAML.replace("LlamaConfig", "ChatGLM2Config"))
 

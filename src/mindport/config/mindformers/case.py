@@ -53,6 +53,11 @@ class Case:
         """Whether it is for training."""
         return str(self.document.get("run_mode", "train")) in ("train", "finetune")
 
+    @property
+    def complete(self) -> bool:
+        """Whether all that is said of the model is known here: there is no config.json beside it, or it was given."""
+        return bool(self.hf) or not self.document.get("pretrained_model_dir")
+
     @cached_property
     def whole(self) -> dict[str, Any]:
         """config.json, overruled by the YAML, as MindFormers does it."""

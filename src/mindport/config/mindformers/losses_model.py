@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from mindport.config.mindformers.case import CONVERTED, INFERRED, LATENT, QWEN, TELECHAT, Case, Check, Hit
 from mindport.config.mindformers.graphs import GRAPHS, HF_KEYS
@@ -80,7 +83,7 @@ def _norms_not_loaded(case: Case) -> Iterator[Hit]:
 
 
 def _padding(case: Case) -> Iterator[Hit]:
-    if case.get("pad_token_id") is None:
+    if case.complete and case.get("pad_token_id") is None:
         yield case.place("pad_token_id"), None
 
 
@@ -132,6 +135,24 @@ def _dtype(case: Case) -> Iterator[Hit]:
     strict = case.family in QWEN or case.version.order < version_named("1.9").order
     if "dtype" in case.whole and strict:
         yield case.place("dtype"), case.whole["dtype"]
+
+
+@cache
+def _keys() -> frozenset[str]:
+    """Keys that MindFormers 1.9 converts, or knows and passes over, in any family that it trains."""
+    return frozenset(json.loads((Path(__file__).parent / "schema" / "model_keys.json").read_text(encoding="utf-8")))
+
+
+def _unmapped(case: Case) -> Iterator[Hit]:
+    for key, value in case.whole.items():
+        if key not in _keys() and key not in ("dtype", "rope_parameters"):  # which have checks of their own
+            yield case.place(str(key)), value
+
+
+def _of_experts(case: Case) -> Iterator[Hit]:
+    value = case.get("expert_model_parallel", 1)
+    if value != 1 and case.whole_number("parallel_config", "expert_parallel") == 1:
+        yield case.place("expert_model_parallel"), value
 
 
 def _passed_over(case: Case) -> Iterator[Hit]:
@@ -325,5 +346,22 @@ CHECKS = (
         _passed_over,
         CONVERTED,
         training=False,
+    ),
+    Check(
+        "MF048",
+        "expert_model_parallel is the tensor parallelism of experts: they are not spread over devices by it",
+        "set expert_parallel in parallel_config",
+        _of_experts,
+        (MCORE,),
+        source="1.2",
+    ),
+    Check(
+        "MF049",
+        "no rule converts this key: it is dropped with a warning, or, for Qwen3 and before 1.9, MindFormers stops",
+        "take the key out, or write it under the name that MindFormers has for it",
+        _unmapped,
+        CONVERTED,
+        (*QWEN, *LATENT, "telechat3"),
+        source="1.2",
     ),
 )

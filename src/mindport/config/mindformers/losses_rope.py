@@ -48,7 +48,7 @@ def _no_factor(case: Case) -> Iterator[Hit]:
 
 
 def _factor_of_forty(case: Case) -> Iterator[Hit]:
-    if not _scaling(case) and case.get("position_embedding_type", "rope") != "yarn":
+    if case.complete and not _scaling(case) and case.get("position_embedding_type", "rope") != "yarn":
         key, value = case.first("rotary_scaling_factor", "factor")
         if value != 1:
             yield case.place(key), value
@@ -85,7 +85,7 @@ def _legacy_method(case: Case) -> Iterator[Hit]:
 
 
 def _base_of_the_class(case: Case) -> Iterator[Hit]:
-    if case.first("rope_theta", "rotary_base", "theta")[1] is None:
+    if case.complete and case.first("rope_theta", "rotary_base", "theta")[1] is None:
         yield case.place("rope_theta"), None
 
 

@@ -112,8 +112,8 @@ def read(text: str, hf: Mapping[str, Any] | None = None, version: str | None = N
 def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> Reading:
     document = file.values
     generation, section = model_section(document)
-    graph = _graph(section, generation)
     whole = {**(hf or {}), **section}
+    graph = _graph(whole, generation)
     _check_written(whole, graph)
     found = fields_of(whole, graph, version_named(version or LATEST_EXECUTED))
     source = _source(file.text)
@@ -160,6 +160,8 @@ def _graph(section: Mapping[str, Any], generation: str) -> Graph:
         named = section.get("model_type")
         names = [str(named)]
     graph = GRAPHS.get((generation, names[0])) if names else None
+    if named is None:
+        raise _lacking("type" if generation == LEGACY else "model_type")
     if graph is None:
         raise MindportError(
             tr("The {generation} graph {name} is not one that is read here.", generation=generation, name=brief(named)),
@@ -180,10 +182,7 @@ def fields_of(section: Mapping[str, Any], graph: Graph, version: Version) -> dic
             if key.name in section:
                 found.update(key.spelling.read(key.name, key.field, section, found))
             elif key.absent is REQUIRED:
-                raise MindportError(
-                    tr("The model's section lacks {key}.", key=key.name),
-                    tr("Add it, or give the config.json of pretrained_model_dir."),
-                )
+                raise _lacking(key.name)
             else:
                 found[key.field] = key.absent(section, found) if callable(key.absent) else key.absent
         except (TypeError, ValueError, KeyError, AttributeError):
@@ -192,6 +191,13 @@ def fields_of(section: Mapping[str, Any], graph: Graph, version: Version) -> dic
                 tr("Correct it in the file."),
             ) from None
     return found
+
+
+def _lacking(key: str) -> MindportError:
+    return MindportError(
+        tr("The model's section lacks {key}.", key=key),
+        tr("Add it, or give the config.json of pretrained_model_dir."),
+    )
 
 
 def _check_written(section: Mapping[str, Any], graph: Graph) -> None:
