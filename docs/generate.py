@@ -1,17 +1,23 @@
-"""Writes the pages of this folder that say what the code says: `make docs`. A test compares them with the code."""
+"""Writes the pages of this folder, and the tables in them, that say what the code says: `make docs`. A test compares
+them with the code."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mindport.architectures import architecture, model_types
 from mindport.config.hf import with_defaults
+from mindport.config.mindformers.lint import CHECKS
+from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.versions import VERSIONS
 
 HERE = Path(__file__).parent
 
@@ -93,16 +99,23 @@ def keys_of_fields() -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def config_page(words: Words) -> str:
-    """The reference of `TransformerConfig` in one language."""
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Messages in a language for a while."""
     before = os.environ.get("MINDPORT_LANG")
-    os.environ["MINDPORT_LANG"] = words.language
+    os.environ["MINDPORT_LANG"] = language
     try:
-        meanings = TransformerConfig.describe()
+        yield
     finally:
         os.environ.pop("MINDPORT_LANG")
         if before is not None:
             os.environ["MINDPORT_LANG"] = before
+
+
+def config_page(words: Words) -> str:
+    """The reference of `TransformerConfig` in one language."""
+    with speaking(words.language):
+        meanings = TransformerConfig.describe()
     keys = keys_of_fields()
     lines = [f"# {words.title}", "", words.introduction, "", _line(words.head), _line("---" for _ in words.head)]
     for field in fields(TransformerConfig):
@@ -145,9 +158,80 @@ def _line(cells: Iterator[str] | tuple[str, ...]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+class Tables(NamedTuple):
+    """What the tables in a page on MindFormers say that the code does not."""
+
+    page: str
+    language: str
+    versions: tuple[str, ...]
+    losses: tuple[str, ...]
+    all: str
+    since: str
+    until: str
+    running: str
+
+
+ENGLISH_TABLES = Tables(
+    page="mindformers.md",
+    language="en",
+    versions=("MindFormers", "MindSpore", "Generations", "What is known"),
+    losses=("Code", "What happens", "What to do", "Generations", "Models"),
+    all="all",
+    since="from {} on",
+    until="until {}",
+    running="running too",
+)
+CHINESE_TABLES = Tables(
+    page="mindformers_CN.md",
+    language="zh_CN",
+    versions=("MindFormers", "MindSpore", "世代", "了解程度"),
+    losses=("代码", "会发生什么", "如何处理", "世代", "模型"),
+    all="全部",
+    since="自 {} 起",
+    until="到 {} 为止",
+    running="推理也适用",
+)
+
+
+def versions_table(words: Tables) -> str:
+    """The versions of MindFormers, what each can train, and how that is known."""
+    lines = [_line(words.versions), _line("---" for _ in words.versions)]
+    for version in VERSIONS.values():
+        generations = _codes([*version.generations])
+        lines.append(_line((version.name, version.mindspore, generations, version.evidence_text)))
+    return "\n".join(lines)
+
+
+def losses_table(words: Tables) -> str:
+    """Every check for a silent loss."""
+    lines = [_line(words.losses), _line("---" for _ in words.losses)]
+    for check in CHECKS:
+        scope = [_codes([*check.generations])]
+        scope += [words.since.format(check.since)] if check.since else []
+        scope += [words.until.format(check.until)] if check.until else []
+        scope += [] if check.training else [words.running]
+        models = _codes([*check.families]) or words.all
+        lines.append(_line((f"`{check.code}`", tr(check.consequence), tr(check.fix), "; ".join(scope), models)))
+    return "\n".join(lines)
+
+
+def with_tables(words: Tables) -> str:
+    """A page as it is, with its tables written anew between their marks."""
+    text = (HERE / words.page).read_text(encoding="utf-8")
+    with speaking(words.language):
+        tables = {"versions": versions_table(words), "losses": losses_table(words)}
+    for name, table in tables.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        text = re.sub(
+            f"{start}.*?{end}", lambda found, t=table, s=start, e=end: f"{s}\n{t}\n\n{e}", text, flags=re.DOTALL
+        )
+    return text
+
+
 def pages() -> dict[Path, str]:
-    """Every generated page -> its text."""
-    return {HERE / words.page: config_page(words) for words in (ENGLISH, CHINESE)}
+    """Every page with something generated -> its text."""
+    whole = {HERE / words.page: config_page(words) for words in (ENGLISH, CHINESE)}
+    return whole | {HERE / words.page: with_tables(words) for words in (ENGLISH_TABLES, CHINESE_TABLES)}
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ PAIRS = {
     "cli": (ROOT / "docs/cli.md", ROOT / "docs/cli_CN.md"),
     "transformer_config": (ROOT / "docs/transformer_config.md", ROOT / "docs/transformer_config_CN.md"),
     "weights": (ROOT / "docs/weights.md", ROOT / "docs/weights_CN.md"),
+    "mindformers": (ROOT / "docs/mindformers.md", ROOT / "docs/mindformers_CN.md"),
     "ranks": (ROOT / "docs/ranks.md", ROOT / "docs/ranks_CN.md"),
     "parity": (ROOT / "docs/parity.md", ROOT / "docs/parity_CN.md"),
     "architecture": (

@@ -22,7 +22,9 @@ from mindport.architectures.vocabulary import Ignored, Only, Repeats
 from mindport.checkpoint import training_state
 from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
+from mindport.config.mindformers import lint
 from mindport.config.mindformers.findings import LEVELS
+from mindport.config.mindformers.relocate import MISSPELLED, MOVES, TAKEN
 from mindport.config.mindformers.upgrade_work import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
@@ -140,6 +142,11 @@ INDIRECT: dict[str, set[str]] = {
     "row.status": STATUSES,
     "_TYPE_NAMES[kind]": set(vocabulary._TYPE_NAMES.values()),
     "f.metadata['doc']": {f.metadata["doc"] for f in fields(TransformerConfig)},
+    "check.consequence": {check.consequence for check in lint.CHECKS},
+    "check.fix": {check.fix for check in lint.CHECKS},
+    "move.reason": {move.reason for move in MOVES},
+    "TAKEN": {TAKEN},
+    "MISSPELLED": {MISSPELLED},
     "t.title": {target.title for target in TARGETS.values()},
     "header": table_headers(),
     "name": stage_names(),

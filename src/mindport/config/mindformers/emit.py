@@ -1,0 +1,150 @@
+"""A complete MindFormers training YAML for a model, or why there is none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from mindport.config.hf import ModelConfig
+from mindport.config.mindformers import pynative, sections
+from mindport.config.mindformers.checks import check_settings
+from mindport.config.mindformers.fits import chosen_graph
+from mindport.config.mindformers.graphs import Graph
+from mindport.config.mindformers.lint import lint
+from mindport.config.mindformers.model_section import identity, legacy_arch, model_keys, run_keys, said_values
+from mindport.config.mindformers.read import SOURCE, fields_of
+from mindport.config.mindformers.settings import RunSettings
+from mindport.config.mindformers.writer import Entry, comment_block, plain, render
+from mindport.errors import MindportError
+from mindport.i18n import tr
+from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.versions import (
+    EXECUTED,
+    LEGACY,
+    MCORE,
+    PYNATIVE,
+    SCHEMA,
+    Version,
+    version_named,
+)
+from mindport.version import __version__
+
+
+def emit(
+    model: ModelConfig,
+    version: str,
+    generation: str | None = None,
+    settings: RunSettings | None = None,
+    graph: str | None = None,
+) -> str:
+    """The text of a training YAML.
+
+    Args:
+        model: the model to train.
+        version: of MindFormers, such as "1.9".
+        generation: "legacy", "mcore" or "pynative"; None = the first of the version's that computes the model.
+        settings: how to train; None = the defaults.
+        graph: MindFormers' name of a training graph to use in place of the one of the model's own name, such as one
+            that computes the same under another name.
+
+    Raises:
+        MindportError: the version cannot train the model, with each reason and what would do; or settings that
+            MindFormers would refuse, or change in silence.
+    """
+    wanted = version_named(version)
+    chosen = chosen_graph(model, wanted, generation, graph)
+    used = settings or RunSettings()
+    used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
+    check_settings(model.transformer, chosen, wanted, used)
+    about = model_keys(model, chosen, wanted)
+    document = _document(model, chosen, wanted, used, about)
+    lost = lint(plain(document), wanted.name)
+    if lost:
+        raise MindportError(
+            tr(
+                "MindFormers {version} would lose something in silence: {findings}.",
+                version=wanted.name,
+                findings="; ".join(f"{found.code} {found.place}: {found.consequence}" for found in lost),
+            ),
+            "; ".join(found.fix for found in lost),
+        )
+    return _header(model, chosen, wanted, about) + render(document)
+
+
+def _document(
+    model: ModelConfig, graph: Graph, version: Version, settings: RunSettings, about: list[Entry]
+) -> list[Entry]:
+    whole = (*identity(graph), *about, *run_keys(model, graph, version, settings))
+    eod = _end_of_document(model.transformer, settings)
+    if graph.generation == PYNATIVE:
+        rest = pynative.sections(version, settings, eod, model.transformer.num_layers)
+        return [*rest[:-1], Entry("model", whole), rest[-1]]
+    model_section = [Entry("model_config", whole)]
+    if graph.generation == LEGACY:
+        model_section.append(legacy_arch(graph))
+    return [
+        *sections.general(graph.generation, version, settings),
+        sections.trainer(graph.generation, version),
+        sections.runner(version, settings),
+        sections.optimizer(version, settings.optimizer),
+        sections.schedule(settings.schedule),
+        *sections.dataset(graph.generation, version, settings, eod),
+        Entry("model", tuple(model_section)),
+        *sections.parallel(graph.generation, version, settings),
+        sections.recompute(settings),
+        sections.wrapper(settings),
+        sections.callbacks(version, settings),
+        sections.context(version, settings),
+    ]
+
+
+def _end_of_document(config: TransformerConfig, settings: RunSettings) -> int:
+    """Id of the token that ends a document; -1 where the model has none."""
+    if settings.data.end_of_document is not None:
+        return settings.data.end_of_document
+    ids = config.eos_token_id
+    first = ids[0] if isinstance(ids, list) else ids
+    return -1 if first is None else first
+
+
+def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> str:
+    lines = [
+        tr(
+            "Written by Mindport {mindport} for MindFormers {version} ({generation}, graph {graph}), which needs "
+            "MindSpore {mindspore}.",
+            mindport=__version__,
+            version=version.name,
+            generation=graph.generation,
+            graph=graph.name,
+            mindspore=version.mindspore,
+        ),
+        tr("What is known of this version: {evidence}.", evidence=_evidence(graph, version)),
+        tr("The model is said in full: no config.json is needed beside it, and pretrained_model_dir is not set."),
+    ]
+    if model.transformer.embedding_padding_idx is not None:
+        lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
+    if graph.generation == MCORE:
+        lines.append(tr("Without weights to begin with, MindFormers draws the output projections of a block smaller."))
+    if model.transformer.moe_aux_loss_coeff:
+        lines.append(tr("MindFormers balances experts per sequence; Hugging Face's loss is over the whole batch."))
+    return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, graph, version, about))}"])
+
+
+def _evidence(graph: Graph, version: Version) -> str:
+    """How far what is written was checked. Of the pynative generation nothing runs without an NPU: at most its schema."""
+    if graph.generation == PYNATIVE and version.evidence == EXECUTED:
+        version = replace(version, evidence=SCHEMA)
+    return version.evidence_text
+
+
+def _source(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> dict[str, Any]:
+    """What the way back needs and no key can hold: whose config it was, and fields that keys say in other words."""
+    section = {**said_values([*identity(graph), *about]), **graph.written_in(version)}
+    read = fields_of(section, graph, version)
+    default = TransformerConfig.__dataclass_fields__["params_dtype"].default
+    kept = {name: getattr(model.transformer, name) for name in sorted(graph.told) if name in read}
+    kept = {name: value for name, value in kept.items() if value != read[name]}
+    if model.transformer.params_dtype != default:
+        kept["params_dtype"] = model.transformer.params_dtype
+    return {"model_type": model.model_type, "architectures": [model.hf_class], **({"fields": kept} if kept else {})}

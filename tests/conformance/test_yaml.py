@@ -1,0 +1,230 @@
+"""MindFormers itself takes what is emitted: its template, its configuration classes and its conversion."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindport.config.hf import ModelConfig, from_hf
+from mindport.config.mindformers.emit import emit
+from mindport.config.mindformers.fits import chosen_graph
+from mindport.config.mindformers.graphs import Graph
+from mindport.config.mindformers.settings import CPU, Data, Parallel, Recompute, RunSettings
+from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named, version_named
+
+pytestmark = pytest.mark.conformance
+
+VERSION = "1.9"
+SIZES = {
+    "vocab_size": 131,
+    "hidden_size": 60,
+    "intermediate_size": 88,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 77,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 5000.0,
+    "initializer_range": 0.03,
+    "attention_dropout": 0.13,
+    "bos_token_id": 5,
+    "eos_token_id": [6, 7],
+    "pad_token_id": 4,
+}
+LATENTS = {
+    "model_type": "deepseek_v3",
+    "num_key_value_heads": 6,
+    "moe_intermediate_size": 28,
+    "n_routed_experts": 12,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 4,
+    "n_group": 3,
+    "topk_group": 2,
+    "q_lora_rank": 36,
+    "kv_lora_rank": 22,
+    "qk_nope_head_dim": 10,
+    "qk_rope_head_dim": 20,
+    "v_head_dim": 14,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 1.7,
+    "num_nextn_predict_layers": 0,
+}
+YARN = {
+    "type": "yarn",
+    "factor": 4.0,
+    "mscale": 0.8,
+    "mscale_all_dim": 0.8,
+    "beta_fast": 16.0,
+    "beta_slow": 2.0,
+    "original_max_position_embeddings": 16,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+ROUTED = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 28, "router_aux_loss_coef": 0.07}
+
+MODELS: dict[str, tuple[dict[str, Any], str, str | None]] = {
+    "qwen3": ({"model_type": "qwen3", "head_dim": 24, "tie_word_embeddings": True}, MCORE, None),
+    "qwen3_moe": ({"model_type": "qwen3_moe", "head_dim": 24, **ROUTED, "norm_topk_prob": True}, MCORE, None),
+    "deepseek_v3": ({**LATENTS, "q_lora_rank": None}, MCORE, None),
+    "deepseek_v3, yarn": ({**LATENTS, "rope_scaling": YARN, "num_nextn_predict_layers": 1}, MCORE, None),
+    "llama as telechat3": ({"model_type": "llama"}, MCORE, "telechat3"),
+    "llama": ({"model_type": "llama", "attention_bias": True, "attention_dropout": 0.0}, LEGACY, None),
+    "llama, llama3": ({"model_type": "llama", "rope_scaling": LLAMA3, "attention_dropout": 0.0}, LEGACY, None),
+    "qwen2": ({"model_type": "qwen2", "tie_word_embeddings": True, "attention_dropout": 0.0}, LEGACY, None),
+    "mistral": ({"model_type": "mistral", "sliding_window": None, "attention_dropout": 0.0}, LEGACY, None),
+}
+"""What it is -> (config, generation, graph)."""
+
+each_model = pytest.mark.parametrize("what", MODELS)
+
+
+def made(what: str) -> tuple[ModelConfig, Graph, str | None]:
+    changes, generation, name = MODELS[what]
+    model = from_hf({**SIZES, **changes})
+    return model, chosen_graph(model, version_named(VERSION), generation, name), name
+
+
+def written(what: str, folder: Path, settings: RunSettings | None = None) -> Path:
+    model, graph, name = made(what)
+    path = folder / "run.yaml"
+    path.write_text(emit(model, VERSION, graph.generation, settings, name), encoding="utf-8")
+    return path
+
+
+def config_class(graph: Graph) -> Any:
+    family = family_named(graph.name, graph.generation)
+    assert family is not None
+    importlib.import_module("mindformers")
+    loaded = (module for name, module in sys.modules.items() if name.startswith("mindformers.models."))
+    return next(getattr(module, family.config_class) for module in loaded if hasattr(module, family.config_class))
+
+
+@each_model
+@pytest.mark.parametrize("plan", ["alone", "spread"])
+def test_the_template_takes_every_section(what: str, plan: str, tmp_path: Path) -> None:
+    """An unknown key in a strict section would raise KeyError."""
+    register = importlib.import_module("mindformers.tools.register")
+    settings = RunSettings(device=CPU)
+    if plan == "spread":
+        spread = Parallel(data=2, tensor=1, pipeline=2, micro_batches=4, optimizer_shard_size=2)
+        settings = RunSettings(parallel=spread, data=Data("megatron", "/data/x"), seq_length=32)
+    config = register.MindFormerConfig(str(written(what, tmp_path, settings)))
+    assert config.runner_config.batch_size == settings.batch_size
+    assert config.optimizer.eps == 1e-8
+    assert isinstance(config.lr_schedule.learning_rate, float)
+
+
+@each_model
+def test_mindformers_holds_the_model_that_was_meant(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration that MindFormers makes of the YAML, field by field against the canonical one."""
+    model, graph, _ = made(what)
+    register = importlib.import_module("mindformers.tools.register")
+    section = dict(register.MindFormerConfig(str(written(what, tmp_path))).model.model_config)
+    section.pop("type", None)
+    warned: list[str] = []
+    handler = importlib.import_module("mindformers.parallel_core.transformer_config_utils").ConfigLogHandler
+    monkeypatch.setattr(handler, "add_warning", lambda self, category, message: warned.append(message))
+    theirs = config_class(graph)(**section)
+    if graph.generation == MCORE:
+        theirs = theirs.convert_to_transformer_config()
+    # telechat3's class has this key by itself, and no rule for it; it is 0.
+    assert not [
+        message for message in warned if graph.name != "telechat3" or "{'num_nextn_predict_layers'}" not in message
+    ]
+    compared = 0
+    for key in graph.keys:
+        expected = _expected(key.field, model.transformer, graph)
+        for name, value in expected.items():
+            assert getattr(theirs, name) == value, (key.field, name)
+            compared += 1
+    assert compared >= len(graph.keys)
+    for key, value in graph.written_in(version_named(VERSION)).items():
+        assert getattr(theirs, key, value) == value, key
+
+
+def _expected(field: str, config: TransformerConfig, graph: Graph) -> dict[str, Any]:
+    """MindFormers' attribute -> what it must hold."""
+    metadata = TransformerConfig.__dataclass_fields__[field].metadata
+    value, latent_yarn = getattr(config, field), graph.latent and config.rope_scaling is not None
+    if field in ("bos_token_id", "eos_token_id") and graph.generation == MCORE:
+        return {"num_layers": config.num_layers}  # of no use in training: it is not kept
+    if field == "rope_scaling" and graph.latent:
+        scaling = value or {"factor": 1.0}
+        kept = {
+            name: scaling[name] for name in ("mscale", "mscale_all_dim", "beta_fast", "beta_slow") if name in scaling
+        }
+        kind = {"position_embedding_type": "yarn" if value else "rope"}
+        return {"rotary_scaling_factor": scaling["factor"], **kept, **kind}
+    if field == "rope_scaling":
+        rest = {name: part for name, part in (value or {}).items() if name != "rope_type"}
+        return {"extend_method": "LLAMA3", "scaling_factor": rest} if value else {"extend_method": "None"}
+    if field == "max_position_embeddings" and latent_yarn:
+        assert config.rope_scaling is not None
+        return {field: config.rope_scaling["original_max_position_embeddings"]}
+    if field == "moe_shared_expert_intermediate_size":
+        return {field: value}
+    if field == "moe_layer_freq":
+        return {field: value or 1}
+    return {metadata["legacy" if graph.generation == LEGACY else "mcore"].split()[0]: value}
+
+
+@pytest.mark.parametrize("what", ["qwen3", "deepseek_v3"])
+@pytest.mark.parametrize("plan", ["alone", "spread"])
+def test_the_pynative_schema_takes_every_section(what: str, plan: str, tmp_path: Path) -> None:
+    """Its dataclasses refuse unknown keys and wrong types."""
+    schema = importlib.import_module("mindformers.pynative.config.config")
+    settings = RunSettings()
+    if plan == "spread":
+        spread = Parallel(data=4, pipeline=2, micro_batches=2)
+        settings = RunSettings(parallel=spread, data=Data("megatron", "/data/x"), recompute=Recompute(full=True))
+    path = tmp_path / "run.yaml"
+    path.write_text(emit(made(what)[0], VERSION, PYNATIVE, settings), encoding="utf-8")
+    config = schema.TrainConfig.load_from_yaml(str(path))
+    assert config.training.global_batch_size == settings.batch_size * spread_over(settings)
+    assert config.model.num_hidden_layers == SIZES["num_hidden_layers"]
+
+
+def spread_over(settings: RunSettings) -> int:
+    return settings.parallel.data * settings.parallel.micro_batches
+
+
+def test_a_key_out_of_place_would_be_refused(tmp_path: Path) -> None:
+    """That the template refuses at all."""
+    register = importlib.import_module("mindformers.tools.register")
+    path = written("qwen3", tmp_path)
+    path.write_text(path.read_text().replace("  sink_size: 1", "  sink_size: 1\n  learning_rate: 1.e-3"))
+    with pytest.raises(KeyError, match="learning_rate"):
+        register.MindFormerConfig(str(path))
+
+
+def test_without_hidden_dropout_mindformers_would_drop(tmp_path: Path) -> None:
+    """What the emitter writes it for: the loss is real."""
+    register = importlib.import_module("mindformers.tools.register")
+    section = dict(register.MindFormerConfig(str(written("qwen3", tmp_path))).model.model_config)
+    del section["hidden_dropout"]
+    _, graph, _ = made("qwen3")
+    assert config_class(graph)(**section).convert_to_transformer_config().hidden_dropout == 0.1
+
+
+@each_model
+def test_the_strict_conversion_takes_every_key(what: str, tmp_path: Path) -> None:
+    """It is what all versions before 1.9 have, and what qwen3's training goes through in 1.9: a key too much raises."""
+    _, graph, _ = made(what)
+    if graph.generation == LEGACY or graph.name == "telechat3":
+        pytest.skip("not converted, or not known before 1.9")
+    register = importlib.import_module("mindformers.tools.register")
+    utils = importlib.import_module("mindformers.parallel_core.transformer_config_utils")
+    section = dict(register.MindFormerConfig(str(written(what, tmp_path))).model.model_config)
+    utils.ERROR_LOG.clear()
+    mapped = utils.convert_to_transformer_config(config_class(graph)(**section), is_mla_model=graph.latent)
+    assert mapped.num_layers == SIZES["num_hidden_layers"]
