@@ -206,7 +206,14 @@ def _near(numbers: np.ndarray) -> Iterator[slice]:
 
 
 def _matrices(entry: TensorEntry, units: Units) -> TensorEntry:
-    """The tensor with its units along the last axis or the one before: vectors as matrices of one column."""
+    """The tensor with its units along the last axis or the one before: vectors as matrices of one column, and matrices
+    that lie one below the other, with columns as units, as a stack."""
+    if units.columns and len(units.shape) > len(entry.shape):
+        *outer, rows, columns = entry.shape
+        strides = entry.strides
+        if strides is not None:
+            strides = (*strides[:-2], strides[-2] * units.width, *strides[-2:])
+        return replace(entry, shape=(*outer, rows // units.width, units.width, columns), strides=strides)
     if units.columns or units.width != 1 or units.shape != entry.shape or (entry.shape[1:] and entry.shape[-1] == 1):
         return entry
     strides = None if entry.strides is None else (0, *entry.strides, 0)

@@ -1,0 +1,7 @@
+"""The dtypes that MindFormers' attention names, for `stand_ins`: float16 is float32. A module, as graph mode looks it up."""
+
+from mindspore import bfloat16, float32, uint8
+
+float16 = float32
+
+__all__ = ["bfloat16", "float16", "float32", "uint8"]
