@@ -134,9 +134,7 @@ CASES: dict[str, Graphs] = {
         (CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY),
     ),
     "qwen3 tied": Graphs("qwen3", "Qwen3Config", {**DENSE, "tie_word_embeddings": True}, (INTERLEAVED,)),
-    "qwen3_moe": Graphs(
-        "qwen3_moe", "Qwen3MoeConfig", EXPERTS, (INTERLEAVED, CONTIGUOUS), (ATTENTION_ONLY,), ROUTED
-    ),
+    "qwen3_moe": Graphs("qwen3_moe", "Qwen3MoeConfig", EXPERTS, (INTERLEAVED, CONTIGUOUS), (ATTENTION_ONLY,), ROUTED),
     "qwen3_moe unnormed": Graphs(
         "qwen3_moe", "Qwen3MoeConfig", {**EXPERTS, "norm_topk_prob": False}, (CONTIGUOUS,), (), ROUTED, False
     ),

@@ -16,7 +16,7 @@ from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import NUMERICS
-from mindport.targets.mindformers.versions import LEGACY, MCORE, VERSIONS, Family, Version
+from mindport.targets.mindformers.versions import FAMILIES, LEGACY, MCORE, VERSIONS, Family, Version
 
 Required = Mapping[str, Any]
 Check = Callable[[TransformerConfig, Version], Iterator[str]]
@@ -150,28 +150,37 @@ def family_for(config: TransformerConfig, version: Version, generation: str) -> 
     Raises:
         MindportError: there is none; with the reasons of the one that comes closest.
     """
-    families = version.families(generation)
-    reasons = [(family, refusals(config, family, version)) for family in families]
+    reasons = [(family, refusals(config, family, version)) for family in version.families(generation)]
     for family, found in reasons:
         if not found:
             return family
     elsewhere = ways(config)
-    fix = tr("It has a place in {ways}.", ways=", ".join(f"{v} {g}" for v, g in elsewhere)) if elsewhere else ""
+    fix = tr("It has a place in {ways}.", ways=", ".join(" ".join(way) for way in elsewhere)) if elsewhere else ""
     if not reasons:
         message = tr(
             "MindFormers {version} trains nothing in its {generation} generation.",
             version=version.name,
             generation=generation,
         )
-    else:
-        _, nearest = min(reasons, key=lambda pair: ((pair[0].generation, pair[0].name) not in REQUIRED, len(pair[1])))
-        message = tr(
+        raise MindportError(message, fix)
+    later = [family for family in FAMILIES if family.generation == generation and _later(config, family, version)]
+    nearest = min(reasons, key=lambda pair: ((generation, pair[0].name) not in REQUIRED, len(pair[1])))[1]
+    raise MindportError(
+        tr(
             "No training graph of MindFormers {version} ({generation}) computes this model: {reasons}",
             version=version.name,
             generation=generation,
-            reasons=" ".join(nearest),
-        )
-    raise MindportError(message, fix)
+            reasons=_absent(later[0], version) if later else " ".join(nearest),
+        ),
+        fix,
+    )
+
+
+def _later(config: TransformerConfig, family: Family, version: Version) -> bool:
+    """Whether a later version has this family, and would compute the model."""
+    if family.trained_since is None or family.trains(version):
+        return False
+    return not refusals(config, family, VERSIONS[family.trained_since])
 
 
 def ways(config: TransformerConfig) -> list[tuple[str, str]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 
-from mindport.targets.mindformers import LEGACY, MCORE, Family
+from mindport.targets.mindformers import LEGACY, Family
 from mindport.verify.mindformers.stand_ins import single_process_step, stand_in
 
 STATISTICS = ("router.expert_load", "router.fi_accu")
@@ -21,31 +22,61 @@ STATISTICS = ("router.expert_load", "router.fi_accu")
 Arrays = Mapping[str, np.ndarray]
 
 
-@cache
-def _context(generation: str) -> None:
-    config = importlib.import_module("mindformers.tools.register").MindFormerConfig(
-        use_legacy=generation == LEGACY,
-        use_parallel=False,
-        run_mode="train",
-        parallel={},
-        context={"mode": ms.GRAPH_MODE, "device_target": "CPU"},
-    )
-    importlib.import_module("mindformers.core.context.build_context").build_context(config)
-    if generation == MCORE:
+def _enter(generation: str) -> None:
+    """Set this process to a generation. MindFormers means to do so once, but its classes look it up when needed."""
+    contexts = importlib.import_module("mindformers.core.context.build_context")
+    legacy = generation == LEGACY
+    if not contexts.Context.is_exists():
+        config = importlib.import_module("mindformers.tools.register").MindFormerConfig(
+            use_legacy=legacy,
+            use_parallel=False,
+            run_mode="train",
+            parallel={},
+            context={"mode": ms.GRAPH_MODE, "device_target": "CPU"},
+        )
+        contexts.build_context(config)
+    contexts.set_context(run_mode="train", use_legacy=legacy)
+    os.environ.update(_SYNTAX)
+    if legacy:
+        for name in _SYNTAX:
+            del os.environ[name]
+    else:
         stand_in()
+
+
+_SYNTAX = {"MS_DEV_JIT_SYNTAX_LEVEL": "0"}
+"""What MindFormers sets for training in the mcore generation."""
+
+
+def _made(family: Family, settings: Mapping[str, Any]) -> nn.Cell:
+    register = importlib.import_module("mindformers.tools.register")
+    find, kinds = register.MindFormerRegister.get_cls, register.MindFormerModuleType
+    config = find(kinds.CONFIG, family.config_class)(**settings)
+    return find(kinds.MODELS, family.model_class)(config)
 
 
 def build(family: Family, settings: Mapping[str, Any]) -> Graph:
     """A model as MindFormers builds it for training, in graph mode on the CPU.
 
+    One generation at a time: a graph of the other has to be done with before.
+
     Args:
         settings: of the section `model.model_config` of a YAML file, without the type.
     """
-    _context(family.generation)
-    register = importlib.import_module("mindformers.tools.register")
-    find, kinds = register.MindFormerRegister.get_cls, register.MindFormerModuleType
-    config = find(kinds.CONFIG, family.config_class)(**settings)
-    return Graph(family, find(kinds.MODELS, family.model_class)(config))
+    _enter(family.generation)
+    return Graph(family, _made(family, settings))
+
+
+def loaded_for_inference(family: Family, settings: Mapping[str, Any], folder: Path) -> dict[str, np.ndarray]:
+    """What MindFormers itself makes of a Hugging Face folder, for its inference graph: every parameter by name."""
+    _enter(family.generation)
+    os.environ["RUN_MODE"] = "predict"
+    try:
+        network = _made(family, settings)
+        network.load_weights(str(folder))
+    finally:
+        del os.environ["RUN_MODE"]
+    return {p.name: p.asnumpy() for p in network.get_parameters()}
 
 
 @dataclass(frozen=True)

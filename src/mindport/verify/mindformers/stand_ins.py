@@ -136,7 +136,9 @@ def _experts() -> type:
             second = ops.cast(self.weight2, ms.float32).reshape(self.experts, self.width, self.hidden_size)
             picked = self.one_hot(routing_map.reshape(count, chosen), self.experts, self.on, self.off)
             share = self.total(picked * ops.cast(probs, ms.float32).reshape(count, chosen, 1), 1)
-            every = ops.broadcast_to(states.reshape(1, count, self.hidden_size), (self.experts, count, self.hidden_size))
+            every = ops.broadcast_to(
+                states.reshape(1, count, self.hidden_size), (self.experts, count, self.hidden_size)
+            )
             inner = self.product(every, first)
             gate, up = inner[:, :, : self.width], inner[:, :, self.width :]
             outer = self.product(gate * self.sigmoid(gate) * up, second)
