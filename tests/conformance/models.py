@@ -61,11 +61,14 @@ class Case:
     folder: Path
 
     @classmethod
-    def of(cls, folder: Path, config: Any, more: Mapping[str, np.ndarray] | None = None) -> Case:
+    def of(
+        cls, folder: Path, config: Any, more: Mapping[str, np.ndarray] | None = None, *, shared_head: bool = False
+    ) -> Case:
         """A model of a transformers config, saved.
 
         Args:
             more: tensors that belong into the file and that transformers does not read.
+            shared_head: they are a module's for multi-token prediction, which has copies of embedding and head.
         """
         import torch
         import transformers
@@ -80,7 +83,12 @@ class Case:
             from safetensors.numpy import load_file, save_file
 
             path = folder / "model.safetensors"
-            save_file({**load_file(path), **more}, path, {"format": "pt"})
+            tensors = {**load_file(path), **more}
+            if shared_head:
+                start = f"model.layers.{config.num_hidden_layers}."
+                tensors[f"{start}embed_tokens.weight"] = tensors["model.embed_tokens.weight"].copy()
+                tensors[f"{start}shared_head.head.weight"] = tensors["lm_head.weight"].copy()
+            save_file(tensors, path, {"format": "pt"})
         return cls(model, folder)
 
     @cached_property

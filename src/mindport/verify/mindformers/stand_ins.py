@@ -149,9 +149,11 @@ def _experts() -> type:
 
 
 @cache
-def _embedding() -> type:
-    """For the embedding: the same table, looked up by Gather, whose gradient exists on a CPU."""
+def _embeddings() -> tuple[type, type]:
+    """For the embedding, of the model and of multi-token prediction: the same table, looked up by Gather, whose
+    gradient exists on a CPU."""
     layers = importlib.import_module(_GRAPH + "tensor_parallel.layers")
+    modules = importlib.import_module(_GRAPH + "transformer.multi_token_prediction")
 
     class Embedding(layers.VocabParallelEmbedding):  # type: ignore[name-defined]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -161,7 +163,15 @@ def _embedding() -> type:
         def construct(self, ids: Tensor) -> Tensor:
             return self.gather(self.weight, ids, 0)
 
-    return Embedding
+    class SharedEmbedding(modules.MtpSharedVocabParallelEmbedding):  # type: ignore[name-defined]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.gather = ops.Gather()
+
+        def construct(self, weight: Tensor, ids: Tensor) -> Tensor:
+            return self.gather(weight, ids, 0)
+
+    return Embedding, SharedEmbedding
 
 
 @cache
@@ -194,7 +204,9 @@ def stand_in() -> None:
     norm = importlib.import_module(_GRAPH + "transformer.norm")
     norm.FusedNorm.__new__ = norm.Norm.__new__  # MindFormers' own unfused norm, where it does not ask for it itself
     replace("base_models.common.embeddings.rotary_pos_embedding", "Outer", Outer)
-    replace("base_models.common.embeddings.language_model_embedding", "VocabParallelEmbedding", _embedding())
+    embedding, shared_embedding = _embeddings()
+    replace("base_models.common.embeddings.language_model_embedding", "VocabParallelEmbedding", embedding)
+    replace("transformer.multi_token_prediction", "MtpSharedVocabParallelEmbedding", shared_embedding)
     replace("transformer.flash_attention", "FlashAttentionScore", FlashAttentionScore)
     # The fused kernel knows half precision only, so that MindFormers rounds float32 to float16 before it.
     replace("transformer.attention", "mstype", wide_dtypes)
