@@ -21,6 +21,7 @@ from mindport.targets.mindformers import (
     default_layout,
     family_for,
     family_named,
+    layout_of,
     refusals,
     target,
     version_named,
@@ -278,6 +279,16 @@ def test_versions_are_in_order_and_their_generations_grow() -> None:
     assert VERSIONS["1.9"].generations == (MCORE, LEGACY, PYNATIVE)
     assert [family.name for family in VERSIONS["1.8"].families(MCORE)] == ["qwen3", "qwen3_moe", "deepseek_v3"]
     assert {family.name for family in VERSIONS["1.6"].families(MCORE, training=False)} >= {"qwen2", "qwen3"}
+
+
+@pytest.mark.parametrize("generation", [MCORE, LEGACY])
+def test_a_layout_says_its_settings_and_is_read_from_them(generation: str) -> None:
+    default = default_layout(generation)
+    assert layout_of(generation, {"num_layers": 2}) == default
+    turned = {name: not value for name, value in default.settings().items()}
+    assert layout_of(generation, turned).settings() == turned
+    with pytest.raises(MindportError, match="how weights lie"):
+        layout_of(generation, dict.fromkeys(turned, "true"))
 
 
 def test_layouts_exist_for_two_generations() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mindport.errors import MindportError
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.targets.mindformers.legacy import LegacyLayout, llama
 from mindport.targets.mindformers.limits import family_for, refusals, ways, within
@@ -36,6 +40,7 @@ __all__ = [
     "family_for",
     "family_named",
     "inference",
+    "layout_of",
     "refusals",
     "target",
     "version_named",
@@ -61,6 +66,26 @@ def default_layout(generation: str) -> Layout:
         tr("Mindport has no weight layouts for MindFormers' {generation} generation.", generation=generation),
         tr("Choose one of {generations}.", generations=f"{MCORE}, {LEGACY}"),
     )
+
+
+def layout_of(generation: str, settings: Mapping[str, Any]) -> Layout:
+    """The layout that a model config of MindFormers asks for.
+
+    Args:
+        settings: of its section `model_config`; what is not given is MindFormers' default.
+
+    Raises:
+        MindportError: a setting is neither True nor False, or Mindport has no layouts for this generation.
+    """
+    layout = default_layout(generation)
+    given = {name: settings[name] for name in layout.settings() if name in settings}
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise MindportError(
+                tr("{name} = {value} says nothing of how weights lie.", name=name, value=brief(value)),
+                tr("Write True or False."),
+            )
+    return replace(layout, **given)
 
 
 def target(version: Version, layout: Layout) -> Target:
