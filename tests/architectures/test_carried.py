@@ -21,7 +21,7 @@ from .random_model import Prepared, load_reference, read_tensors, write_tensors
 def test_what_is_carried_is_counted(model: Prepared) -> None:
     config = model.variant.config
     carried = [name for name in NATIVE.parameters(config) if is_carried(name)]
-    loaded = load_folder(model.native)
+    loaded = load_folder(model.native).report
     assert (loaded.tensors, loaded.carried) == (len(computed_parameters(config)), len(carried))
     assert bool(carried) == bool(config.mtp_num_layers)
     if carried:

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from mindport.checkpoint.convert import convert
-from mindport.checkpoint.manifest import check_manifest
 from mindport.checkpoint.options import Options
+from mindport.checkpoint.recheck import check_manifest
 from mindport.errors import MindportError
 
 Tree = dict[str, bytes]

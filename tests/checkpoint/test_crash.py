@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mindport.checkpoint.convert import convert
+from mindport.checkpoint.meeting import Meeting, RankGoneError
 from mindport.checkpoint.options import Options
 from mindport.checkpoint.safetensors import read_header
 from mindport.errors import MindportError
@@ -252,6 +253,22 @@ def test_a_refused_run_leaves_what_was_begun(place: Place, monkeypatch: pytest.M
         with pytest.raises(MindportError, match="are free on its disk"):
             convert(place.source, place.out, SHARDED, resume=True)
     assert tree(place.out.with_name(".out.partial")) == before
+
+
+@pytest.mark.parametrize(("error", "kept"), [(RankGoneError, True), (KeyboardInterrupt, True), (MindportError, False)])
+def test_what_may_go_on_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch, error: type, kept: bool) -> None:
+    """What was done is right if only another rank is gone."""
+    place.reset(overwrite=False)
+
+    def gone(*_: object) -> None:
+        raise error("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Meeting, "results", gone)
+        with pytest.raises(error, match="gone"):
+            convert(place.source, place.out, SHARDED)
+    assert place.out.with_name(".out.partial").exists() == kept
+    assert bool(written(place, monkeypatch)) == (not kept)
 
 
 def test_killed_between_the_two_renames(place: Place) -> None:

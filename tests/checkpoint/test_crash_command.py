@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mindport.checkpoint.manifest import check_manifest
+from mindport.checkpoint.recheck import check_manifest
 
 from .conftest import llama
 from .killing import Place, Tree, tree
@@ -77,7 +77,10 @@ def seconds_of(place: Place) -> tuple[float, float]:
 
 
 def killed_at_any_time(place: Place, kills: int, seed: int) -> dict[str, int]:
-    """Kill runs at random times, and see that another run ends well. What the kills found, counted."""
+    """Kill runs at random times, and see that another run ends well. What the kills found, counted.
+
+    Too late are those that came when the process had ended; they killed nothing.
+    """
     rng = random.Random(seed)
     writing, whole = seconds_of(place)
     found = {"before": 0, "unfinished": 0, "published": 0, "too late": 0}
@@ -110,10 +113,12 @@ def test_killed_at_any_time(large: Place) -> None:
 
 @pytest.mark.slow
 def test_killed_at_any_time_often(large: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    found = killed_at_any_time(large, 48, 2)
+    found = killed_at_any_time(large, 64, 2)
+    tried = sum(found.values()) - found["too late"]
+    assert tried >= 40
     assert found["unfinished"] >= 10
     with capsys.disabled():
-        print(f"\nkills at random times: tried {sum(found.values())}, lost 0 {found}")
+        print(f"\nkills at random times: tried {tried}, lost 0 {found}")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -204,10 +209,9 @@ def test_mpirun(large: Place, victim: int) -> None:
         pytest.skip("mpirun is not installed")
     large.reset(overwrite=False)
     start = [found, "--allow-run-as-root", "--oversubscribe", "-n"]
-    for call in (25, 60):
-        command = [*start, "3", *ranked(large, "--resume", victim=victim, call=call)]
-        assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode
-        assert not large.out.exists()
+    command = [*start, "3", *ranked(large, victim=victim, call=20)]
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode
+    assert not large.out.exists()
     command = [*start, "2", *ranked(large, "--resume", victim=-1, call=0)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,16 +1,16 @@
-"""Carrying out plans: what is written is what numpy would compute, whatever the layouts and the chunks."""
+"""Carrying out plans: some layouts spelled out. test_engine.py has any."""
 
 from __future__ import annotations
 
+import errno
+import os
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from mindport.checkpoint import content, safetensors
+from mindport.checkpoint import execute, safetensors
 from mindport.checkpoint.files import read
 from mindport.checkpoint.plan import Plan, make_plan
 from mindport.errors import MindportError
@@ -52,47 +52,6 @@ def carried_out(plan: Plan, path: Path) -> Arrays:
 def values(shapes: dict[str, Shape]) -> Arrays:
     rng = np.random.default_rng(3)
     return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[dict[str, Shape], TensorMap, TensorMap]:
-    """Slots of one layer, joined at random on both sides."""
-    common, width = draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 5))
-    names = [f"s{i}" for i in range(draw(st.integers(1, 5)))]
-    shapes: dict[str, Shape] = {name: (common * draw(st.integers(0, 3)), width) for name in names}
-
-    def side(prefix: str) -> TensorMap:
-        left, result = draw(st.permutations(names)), {}
-        while left:
-            take = draw(st.integers(1, len(left)))
-            groups = draw(st.sampled_from([n for n in (1, 2, 4) if common % n == 0]))
-            ops: list[Operation] = [Fuse(groups)]
-            if draw(st.booleans()):
-                ops.append(Transpose())
-            result[f"{prefix}{len(result)}"] = Stored(tuple(left[:take]), tuple(ops))
-            left = left[take:]
-        return result
-
-    return shapes, side("in"), side("out")
-
-
-@given(cases(), st.sampled_from([1, 7, 64, 1 << 20]), st.integers(1, 3))
-@settings(
-    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
-def test_any_layout_on_both_sides(
-    tmp_path: Path, case: tuple[dict[str, Shape], TensorMap, TensorMap], chunk: int, files: int
-) -> None:
-    shapes, sources, targets = case
-    slots = values(shapes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "CHUNK", chunk)
-        patch.setattr(content, "BLOCK", chunk)
-        patch.setattr(content, "_LONG_RUN", 1 if files == 1 else chunk)
-        written = carried_out(plan_of(tmp_path, sources, targets, slots, files), tmp_path / "out")
-    assert list(written) == list(targets)
-    for name, stored in targets.items():
-        assert np.array_equal(written[name], stored.join([slots[part] for part in stored.parts]))
 
 
 HEADS: dict[str, Shape] = {"q": (12, 5), "k": (4, 5), "v": (4, 5)}
@@ -148,6 +107,19 @@ def test_a_large_tensor_is_copied_in_bounded_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert (tmp_path / "out").stat().st_size > 64 << 20
+
+
+def test_a_disk_that_fails_while_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = values(HEADS)
+    plan = plan_of(tmp_path, {n: Stored((n,)) for n in HEADS}, {n: Stored((n,)) for n in HEADS}, slots)
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, "lost")
+
+    monkeypatch.setattr(execute, "FLUSH", 1)
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(OSError, match="lost"):
+        write(plan, tmp_path / "out")
 
 
 @pytest.mark.parametrize("transposed", [False, True])

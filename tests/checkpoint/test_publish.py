@@ -116,6 +116,61 @@ def test_overwriting_keeps_the_old_folder_until_the_new_one_is_complete(tmp_path
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_interrupt_within_the_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, after: bool
+) -> None:
+    """The old folder or the new one, but nothing else, and never none."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "ms_config.json").write_text("old")
+    calls, rename = [], os.rename
+
+    def interrupted(*args: Path) -> None:
+        calls.append(args)
+        if len(calls) == number and not after:
+            raise KeyboardInterrupt
+        rename(*args)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "out", overwrite=True)
+    found = tree(tmp_path / "out")
+    if number == 2 and after:
+        assert found.pop(".lock") == ""
+        assert found == {"new": "new"}
+    else:
+        assert found == {"ms_config.json": "old"}
+    assert not (tmp_path / ".out.partial").exists()
+
+
+def test_a_link_is_replaced_once_more(tmp_path: Path) -> None:
+    """Of the link that was moved aside nothing is left that would be in the way."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "ms_config.json").write_text("old")
+    for _ in range(2):
+        (tmp_path / "out").symlink_to("real")
+        write(tmp_path / "out", overwrite=True)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "real"]
+        shutil.rmtree(tmp_path / "out")
+
+
+def test_what_another_process_begins_right_after_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hidden folder has the same name as ours had until it was published."""
+    replace = module._replace
+
+    def then(work: Path, folder: Path) -> None:
+        replace(work, folder)
+        work.mkdir()
+        (work / "theirs").write_text("theirs")
+
+    monkeypatch.setattr(module, "_replace", then)
+    write(tmp_path / "out")
+    assert tree(tmp_path / ".out.partial") == {"theirs": "theirs"}
+
+
 @pytest.mark.parametrize("failing", [1, 2])
 def test_the_old_folder_comes_back_if_the_exchange_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int

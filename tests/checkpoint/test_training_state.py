@@ -35,9 +35,7 @@ OPTIMIZERS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("kind", ["ckpt", "safetensors"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_what_mindspore_saves_of_a_training_run(
-    ms: Any, make: Make, tmp_path: Path, kind: str, optimizer: str
-) -> None:
+def test_what_mindspore_saves_of_a_training_run(ms: Any, make: Make, tmp_path: Path, kind: str, optimizer: str) -> None:
     """The parameters of the model and of a real optimizer, with the entries of the checkpoint callback."""
     tiny = make("llama")
     folder = tiny.save(tmp_path / "hf")

@@ -25,6 +25,7 @@ reference = pytest.importorskip("safetensors.numpy")
 Make = Callable[..., Any]
 Arrays = dict[str, np.ndarray]
 
+
 def read(folder: Path) -> Arrays:
     loaded: Arrays = reference.load_file(folder / "model.safetensors")
     return loaded

@@ -518,7 +518,7 @@ def test_weights_that_do_not_fit(run: Run, model: Path, tmp_path: Path) -> None:
     assert lines[0] == f"error: {model}: config and checkpoint do not fit."
     assert "  transformer.h.{1..2}.ln_1.weight: missing from the checkpoint" in lines
     assert len(lines) < 16
-    assert "Compare config.json with the tensors it describes." in lines[-1]
+    assert "The tensors imply n_layer = 1 (config.json: 3)." in lines[-1]
     assert list(tmp_path.iterdir()) == [model]
 
 

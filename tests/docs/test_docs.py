@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from mindport.architectures import architecture, model_types
 from mindport.checkpoint.convert import convert
+from mindport.checkpoint.load_report import LoadReport, Misfit
+from mindport.checkpoint.recheck import FolderReport
 from mindport.checkpoint.safetensors import make_header
 from mindport.cli.app import app
 from mindport.config.audit import Row
@@ -63,6 +65,9 @@ OBJECTS = (
     Alignment,
     Settings,
     WeightsRecord,
+    FolderReport,
+    LoadReport,
+    Misfit,
     Stage,
 )
 

@@ -9,25 +9,31 @@ from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
 
-def cast(values: np.ndarray, dtype: str, tensor: str) -> np.ndarray:
+def cast(values: np.ndarray, dtype: str, tensor: str, out: np.ndarray | None = None) -> np.ndarray:
     """The values in another dtype.
 
     Args:
         values: floating-point, where their dtype is another than `dtype`.
         dtype: safetensors code.
         tensor: whose values they are, for the message.
+        out: where they are to go; a new array, or that of the values, where it is left out.
 
     Raises:
         MindportError: a finite value becomes infinite.
     """
     wanted = numpy_dtype(dtype)
     if values.dtype == wanted:
-        return values
+        if out is None:
+            return values
+        out[...] = values
+        return out
+    result = np.empty(values.shape, wanted) if out is None else out
     if dtype == "F32" and values.dtype == numpy_dtype("BF16"):
         # The upper half of a float32: shifting is several times quicker than a conversion.
-        return np.left_shift(values.view(np.uint16), 16, dtype=np.uint32).view(np.float32)
+        np.left_shift(values.view(np.uint16), 16, out=result.view(np.uint32), dtype=np.uint32)
+        return result
     with np.errstate(over="ignore"):
-        result = values.astype(wanted)
+        result[...] = values
     if np.any(np.isinf(result) & ~np.isinf(values)):
         raise MindportError(
             tr("{tensor} has values too large for {dtype}.", tensor=brief(tensor), dtype=NAMES[dtype]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -12,15 +13,16 @@ from mindport.checkpoint.cast import as_bytes, cast
 from mindport.checkpoint.dtypes import ITEM_SIZE, numpy_dtype
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.plan import Output, Plan
+from mindport.checkpoint.quantised import rows
 from mindport.checkpoint.source import TensorEntry
 from mindport.layout import Stored
 from mindport.layout.trace import Movement, Units, trace, units_of
 
-CHUNK = 512 << 10
+CHUNK = 1 << 20
 """Bytes copied at a time; larger buffers are not faster."""
 
 BLOCK = 4 << 20
-"""Bytes put together at a time where an output's units come from here and there."""
+"""Bytes put together at a time where they do not lie in the file as they are wanted."""
 
 _LONG_RUN = 64 << 10
 """Bytes; runs of this length are read straight to their place."""
@@ -34,13 +36,14 @@ def _unseen(entry: TensorEntry, start: int, content: memoryview) -> None:
 
 
 class Content:
-    """Outputs of a plan as streams of bytes. One per thread, for it has a buffer."""
+    """Outputs of a plan as streams of bytes. One per thread, for it has buffers."""
 
     def __init__(self, plan: Plan, files: Files, seen: Seen = _unseen) -> None:
         self._plan = plan
         self._files = files
         self._seen = seen
-        self._buffer = memoryview(bytearray(CHUNK))
+        self._read = _Buffer()
+        self._made = _Buffer()
 
     def chunks(self, output: Output) -> Iterator[memoryview]:
         """The output's bytes in order. A chunk is valid until the next is asked for.
@@ -91,27 +94,27 @@ class Content:
                 if entry.dtype == output.dtype:
                     yield content
                 else:
-                    array = np.frombuffer(content, numpy_dtype(entry.dtype))
-                    yield as_bytes(cast(array, output.dtype, output.name))
+                    values = np.frombuffer(content, numpy_dtype(entry.dtype))
+                    made = self._made.array(values.shape, output.dtype)
+                    yield as_bytes(cast(values, output.dtype, output.name, out=made))
 
     def _by_rows(self, output: Output, movement: Movement) -> Iterator[memoryview]:
         width = movement.units.width
-        dtype = numpy_dtype(output.dtype)
-        step = max(1, BLOCK // max(1, width * dtype.itemsize))
+        quick = all(self._plan.source[name].plain for name, _ in movement.tensors) and (movement.owner >= 0).all()
+        step = max(1, (CHUNK if quick else BLOCK) // max(1, width * ITEM_SIZE[output.dtype]))
         for start in range(0, movement.unit.size, step):
             stop = min(start + step, movement.unit.size)
-            block = np.empty((stop - start, width), dtype)
+            block = self._made.array((stop - start, width), output.dtype)
             self._place(block, output, movement, start, 0)
             yield as_bytes(block)
 
     def _by_columns(self, output: Output, movement: Movement) -> Iterator[memoryview]:
         """A unit is a column of a matrix that is written row by row: some rows of all columns at a time."""
         length, columns = movement.units.width, movement.units.shape[-1]
-        dtype = numpy_dtype(output.dtype)
-        step = max(1, BLOCK // max(1, columns * dtype.itemsize))
+        step = max(1, BLOCK // max(1, columns * ITEM_SIZE[output.dtype]))
         for matrix in range(0, movement.unit.size, max(1, columns)):
             for start in range(0, length, step):
-                block = np.empty((min(step, length - start), columns), dtype)
+                block = self._made.array((min(step, length - start), columns), output.dtype)
                 self._place(block.T, output, movement, matrix, start)
                 yield as_bytes(block)
 
@@ -130,7 +133,11 @@ class Content:
             for some in _near(numbers):
                 low, high = int(numbers[some].min()), int(numbers[some].max()) + 1
                 values = self._units(entry, source, low, high, start, stop)
-                block[places[some]] = cast(values, output.dtype, output.name)[numbers[some] - low]
+                values, place = values[_as_slice(numbers[some] - low)], _as_slice(places[some])
+                if isinstance(place, slice):
+                    cast(values, output.dtype, output.name, out=block[place])
+                else:
+                    block[place] = cast(values, output.dtype, output.name)
 
     def _new_rows(self, output: Output, movement: Movement, numbers: np.ndarray) -> np.ndarray:
         """Initial values of rows that the source does not have."""
@@ -146,13 +153,19 @@ class Content:
         return self._plan.resize.new_rows(slot, numbers, blocks, width)
 
     def _units(self, entry: TensorEntry, units: Units, low: int, high: int, start: int, stop: int) -> np.ndarray:
-        """Elements [start, stop) of the units [low, high) of a source tensor: (units, elements)."""
-        if entry.scales:
-            from mindport.checkpoint.quantised import rows
+        """Elements [start, stop) of the units [low, high) of a source tensor: (units, elements).
 
+        Valid until the next call.
+        """
+        if entry.scales:
             if units.columns:
                 return rows(self._files, entry, start, stop)[:, low:high].T
             return rows(self._files, entry, low, high)[:, start:stop]
+        if entry.plain and not units.columns and stop - start == units.width:
+            whole = self._read.array((high - low, units.width), entry.dtype)
+            self._files.fill(entry, low * units.width * whole.itemsize, as_bytes(whole))
+            self._seen(entry, low * units.width * whole.itemsize, as_bytes(whole))
+            return whole
         matrices = _matrices(entry, units)
         per_matrix = matrices.shape[-1 if units.columns else -2]
         found = np.empty((high - low, stop - start), numpy_dtype(entry.dtype))
@@ -168,8 +181,6 @@ class Content:
             else:
                 part[...] = self._files.box(matrices, [*index, first, start], [*after, last, stop])[(0,) * len(index)]
             done += len(part)
-        if entry.plain and not units.columns and stop - start == units.width:
-            self._seen(entry, low * units.width * found.itemsize, as_bytes(found))
         return found
 
     def _rearranged(self, output: Output) -> Iterator[memoryview]:
@@ -179,19 +190,45 @@ class Content:
         for part in output.stored.parts:
             name, _, stored = plan.slots[part]
             if name not in pieces:
-                whole = self._files.read(plan.source[name])
+                whole = self._whole(plan.source[name])
                 pieces[name] = stored.split(whole, [plan.slot_shapes[slot] for slot in stored.parts])
-        parts = [pieces[plan.slots[part][0]][plan.slots[part][1]] for part in output.stored.parts]
-        yield as_bytes(cast(np.ascontiguousarray(output.stored.join(parts)), output.dtype, output.name))
+        found = (pieces[plan.slots[part][0]][plan.slots[part][1]] for part in output.stored.parts)
+        parts = [cast(np.ascontiguousarray(part), output.dtype, output.name) for part in found]
+        yield as_bytes(output.stored.join(parts))
+
+    def _whole(self, entry: TensorEntry) -> np.ndarray:
+        return rows(self._files, entry, 0, entry.shape[0]) if entry.scales else self._files.read(entry)
 
     def _range(self, entry: TensorEntry, start: int, length: int) -> Iterator[memoryview]:
         end = start + length
         while start < end:
-            part = self._buffer[: end - start]
+            part = as_bytes(self._read.array((min(CHUNK, end - start),), "U8"))
             self._files.fill(entry, start, part)
             self._seen(entry, start, part)
             yield part
             start += len(part)
+
+
+class _Buffer:
+    """Memory that is used again and again: pages that the system must first find cost more than a copy."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """An array in it, of undefined values; every earlier one is no longer valid."""
+        nbytes = prod(shape) * ITEM_SIZE[dtype]
+        if nbytes > self._memory.size:
+            self._memory = np.empty(nbytes, np.uint8)
+        return self._memory[:nbytes].view(numpy_dtype(dtype)).reshape(shape)
+
+
+def _as_slice(numbers: np.ndarray) -> slice | np.ndarray:
+    """Numbers that rise evenly as a slice, with which numpy need not copy."""
+    step = int(numbers[1]) - int(numbers[0]) if numbers.size > 1 else 1
+    if step > 0 and (np.diff(numbers) == step).all():
+        return slice(int(numbers[0]), int(numbers[-1]) + 1, step)
+    return numbers
 
 
 def _near(numbers: np.ndarray) -> Iterator[slice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from mindport.checkpoint.carry_out import Progress
@@ -18,6 +18,9 @@ from mindport.checkpoint.shards import Placed, TargetFile
 
 THREADS = 2
 """More are not faster where the disk is the limit."""
+
+FLUSH = 64 << 20
+"""Bytes after which the disk is told to begin."""
 
 
 def execute(plan: Plan, folder: Path, files: Sequence[TargetFile], progress: Progress, journal: Journal) -> None:
@@ -57,7 +60,8 @@ class _Run:
             os.truncate(target, file.nbytes)
             for offset, content in file.frames:
                 _write_at(target, memoryview(content), offset)
-            self._write_outputs(target, file.outputs)
+            with _Flusher(target) as self._flusher:
+                self._write_outputs(target, file.outputs)
             os.fsync(target)
         finally:
             os.close(target)
@@ -68,12 +72,15 @@ class _Run:
         def work() -> None:
             watch = Watch()
             content = Content(self._plan, self._sources, watch.seen)
+            copies = Content(self._plan, self._sources)
             while not self._stop.is_set():
                 with self._lock:
                     placed = next(waiting, None)
                 if placed is None:
                     return
-                self._write_output(target, placed, content, watch)
+                # A copy has the checksum of its source, so there is nothing to watch.
+                copied = self._plan.copied(placed.output)
+                self._write_output(target, placed, copies if copied else content, watch, copied)
 
         self._stop.clear()
         with ThreadPoolExecutor(THREADS) as pool:
@@ -85,7 +92,7 @@ class _Run:
                 self._stop.set()  # an error or an interrupt ends the others after their current chunk
                 wait(workers)
 
-    def _write_output(self, target: int, placed: Placed, content: Content, watch: Watch) -> None:
+    def _write_output(self, target: int, placed: Placed, content: Content, watch: Watch, copied: str | None) -> None:
         output = placed.output
         done = self._journal.done.get(output.name)
         if done and digest_of(read_places(target, placed)) == done.digest:
@@ -100,14 +107,51 @@ class _Run:
             for offset, part in places.of(chunk):
                 _write_at(target, part, offset)
             self._count(len(chunk))
-        sources = {self._plan.slots[part][0] for part in output.stored.parts}
-        seen = watch.complete(self._plan.source[name] for name in sources)
+            self._flusher.wrote(len(chunk))
+        if copied:
+            seen = {copied: digest.hexdigest()}
+        else:
+            sources = {self._plan.slots[part][0] for part in output.stored.parts}
+            seen = watch.complete(self._plan.source[name] for name in sources)
         with self._lock:
             self._journal.add(output.name, Done(digest.hexdigest(), seen))
 
     def _count(self, nbytes: int) -> None:
         with self._lock:
             self._progress(nbytes)
+
+
+class _Flusher:
+    """Brings a file to the disk in a thread of its own while more of it is written, so that the last flush is short."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._pool = ThreadPoolExecutor(1)
+        self._running: Future[None] | None = None
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> _Flusher:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._pool.shutdown()
+        if self._running:
+            self._running.result()  # the system tells of an error once, so the last flush would not see it
+
+    def wrote(self, nbytes: int) -> None:
+        """Bytes were written.
+
+        Raises:
+            OSError: earlier ones did not reach the disk.
+        """
+        with self._lock:
+            self._waiting += nbytes
+            if self._waiting >= FLUSH and (self._running is None or self._running.done()):
+                if self._running:
+                    self._running.result()
+                self._running = self._pool.submit(os.fdatasync, self._file)
+                self._waiting = 0
 
 
 class _Places:

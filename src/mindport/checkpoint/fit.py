@@ -118,8 +118,8 @@ class Fit:
             if all(n in self._kept.get(str(positions.get((name, i))), (n,)) for i, n in enumerate(numbers))
         }
         declared = {template.name for template in self._templates(config)}
-        ends = _ends(place for place in placed if place[0] in declared)
-        self.numbers = tuple(end for end in ends if end <= len(placed))  # whatever is counted has a tensor each
+        counted = _ends(place for place in placed if place[0] in declared)
+        self.numbers = tuple(n for n in counted if n <= len(placed))  # whatever is counted has a tensor each
 
     def misfits(self, config: TransformerConfig) -> int:
         """How many of the tensors looked at are missing, of another shape, or without a place.

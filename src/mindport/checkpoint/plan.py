@@ -74,6 +74,16 @@ class Plan:
         """The plan as the source has its vocabulary."""
         return replace(self, resize=None)
 
+    def copied(self, output: Output) -> str | None:
+        """The source tensor whose bytes an output is, unchanged and in full; None where it is something else."""
+        (part, *others) = output.stored.parts
+        name, _, stored = self.slots[part]
+        whole = not others and not output.stored.ops and stored.parts == (part,) and not stored.ops
+        entry = self.source[name]
+        same = entry.plain and (entry.dtype, entry.shape) == (output.dtype, output.shape)
+        resized = self.resize is not None and self.resize.concerns(output.stored)
+        return name if whole and same and not resized else None
+
     @property
     def bytes_out(self) -> int:
         return sum(output.nbytes for output in self.outputs)

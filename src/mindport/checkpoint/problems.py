@@ -24,15 +24,19 @@ class PlanError(MindportError):
     """Config and checkpoint do not fit. `problems` holds every one of them."""
 
     def __init__(self, model: Path, problems: Sequence[Problem], found: Sequence[Implied] = ()) -> None:
-        rows = collapse(problems)
-        listed = [f"  {name}: {what}" for name, what in rows[:_SHOWN]]
-        if len(rows) > _SHOWN:
-            listed.append("  " + tr("... and {count} more", count=len(rows) - _SHOWN))
         super().__init__(
-            tr("{model}: config and checkpoint do not fit.", model=model) + "\n" + "\n".join(listed) + "\n",
+            tr("{model}: config and checkpoint do not fit.", model=model) + f"\n{listed(collapse(problems), _SHOWN)}\n",
             describe(list(found)) or tr("Compare config.json with the tensors it describes."),
         )
         self.problems = tuple(problems)
+
+
+def listed(rows: Sequence[tuple[str, str]], most: int) -> str:
+    """Lines of an error: the first rows of (name, what), and how many more there are."""
+    lines = [f"  {name}: {what}" for name, what in rows[:most]]
+    if len(rows) > most:
+        lines.append("  " + tr("... and {count} more", count=len(rows) - most))
+    return "\n".join(lines)
 
 
 def collapse(problems: Sequence[Problem]) -> list[tuple[str, str]]:

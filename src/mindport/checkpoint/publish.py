@@ -203,11 +203,12 @@ def _replace(work: Path, folder: Path) -> None:
         os.rename(work, folder)
     else:
         aside = _aside(folder)
-        os.rename(folder, aside)
         try:
+            os.rename(folder, aside)
             os.rename(work, folder)
-        except OSError:
-            os.rename(aside, folder)
+        except BaseException:  # an interrupt, too
+            if not folder.exists():
+                os.rename(aside, folder)
             raise
         with suppress(OSError):  # what is left of it goes at the next run
             _remove(aside)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mindport.cli.options import Declarations, GateName, GateOption, Json, ModelFolder, with_declarations
+from mindport.cli.checks import check_load, check_weights
+from mindport.cli.options import Declarations, GateName, GateOption, Json, with_declarations
 from mindport.cli.output import finish, print_table
 from mindport.config.hf import read_hf_config
 from mindport.config.native import read_native_config
@@ -17,13 +18,60 @@ from mindport.i18n import tr
 
 def command(
     context: typer.Context,
-    model: ModelFolder,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("Converted folder."), show_default=False)],
+    # First, and as a list, so that a single path is DIR.
+    model: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help=tr("Hugging Face model folder; not with --weights or --load."),
+            show_default=False,
+        ),
+    ] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help=tr("Converted folder."), show_default=False)] = ...,  # type: ignore[assignment]
+    weights: Annotated[
+        bool, typer.Option("--weights", help=tr("Only check the files of DIR against its manifest."))
+    ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help=tr("Only load the weights of DIR into its network, by exact names."))
+    ] = False,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            metavar="MODULE:CLASS",
+            help=tr("With --load: a network of your own instead; its Python code is run."),
+            show_default=False,
+        ),
+    ] = None,
     gate: GateOption = GateName.strict,
     declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
-    with_declarations(context, declarations, model, folder)
+    models = model or []
+    _check_usage(context, len(models), weights, load, network)
+    with_declarations(context, declarations, *models, folder)
+    if weights:
+        check_weights(folder, as_json=as_json)
+    elif load:
+        check_load(folder, network, as_json=as_json)
+    else:
+        _compare(models[0], folder, gate, as_json=as_json)
+
+
+def _check_usage(context: typer.Context, models: int, weights: bool, load: bool, network: str | None) -> None:
+    """End with a sentence about wrong usage, if it is."""
+    if weights and load:
+        context.fail(tr("--weights and --load are two checks; run one after the other."))
+    if network is not None and not load:
+        context.fail(tr("--network belongs to --load."))
+    if (weights or load) and models:
+        context.fail(tr("--weights and --load take DIR alone."))
+    if not (weights or load) and models != 1:
+        context.fail(tr("Give MODEL and DIR; or DIR alone, with --weights or --load."))
+
+
+def _compare(model: Path, folder: Path, gate: GateName, *, as_json: bool) -> None:
+    """Both sides, loaded and run."""
     read_hf_config(model), read_native_config(folder)  # a wrong path is found before the frameworks are loaded
     from mindport.verify.gates import GATES
     from mindport.verify.ladder import MODES, Ladder
@@ -70,8 +118,8 @@ def command(
     result = {
         "passed": passed,
         "gate": marks,
-        "tensors": ladder.loaded.tensors,
-        "carried": ladder.loaded.carried,
+        "tensors": ladder.loaded.report.tensors,
+        "carried": ladder.loaded.report.carried,
         "weights_equal": True,  # a folder that is not exactly the converted source has already been an error
         "parity": parity,
         "text": text,

@@ -91,7 +91,7 @@ def migrate(
             ),
         )
         ladder = Ladder(model, work)
-        loaded = ladder.loaded
+        loaded = ladder.loaded.report
         stages.done("load check", True, ladder.load_summary)
         parity = {}
         for mode in MODES:
@@ -153,7 +153,7 @@ def migrate(
             alignment=alignment,
             stages=tuple(stages.finished),
             versions=_versions(),
-            remarks=tuple(_remarks(loaded.widened, loaded.carried, unhandled, config.model.transformer)),
+            remarks=tuple(_remarks(bool(loaded.widened), loaded.carried, unhandled, config.model.transformer)),
         )
         write_report(migration, work)
         if not migration.passed:

@@ -30,12 +30,17 @@ def _parameters(config: TransformerConfig) -> TensorMap:
 
 def computed_parameters(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     """The parameters that the native network has, with their shapes: all but what is only carried along."""
+    return {name: shape for name, shape in _shapes(config).items() if not is_carried(name)}
+
+
+def carried_parameters(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
+    """What is only carried along, with its shapes."""
+    return {name: shape for name, shape in _shapes(config).items() if is_carried(name)}
+
+
+def _shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     slots = slots_of(config)
-    return {
-        name: stored.shape([slots[part] for part in stored.parts])
-        for name, stored in _parameters(config).items()
-        if not is_carried(name)
-    }
+    return {name: stored.shape([slots[part] for part in stored.parts]) for name, stored in _parameters(config).items()}
 
 
 def is_carried(parameter: str) -> bool:

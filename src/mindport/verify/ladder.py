@@ -54,10 +54,11 @@ class Ladder:
     @property
     def load_summary(self) -> str:
         """What the load check found, which would have been an error otherwise."""
-        found = tr("{count} tensors: every name, shape, dtype and value as in the source", count=self.loaded.tensors)
-        if not self.loaded.carried:
+        report = self.loaded.report
+        found = tr("{count} tensors: every name, shape, dtype and value as in the source", count=report.tensors)
+        if not report.carried:
             return found
-        return tr("{found}; {count} more carried along, not computed", found=found, count=self.loaded.carried)
+        return tr("{found}; {count} more carried along, not computed", found=found, count=report.carried)
 
     def forward(self, mode: str) -> tuple[Difference, ...]:
         """Forward parity in one execution mode, "graph" or "pynative"."""
