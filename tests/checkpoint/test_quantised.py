@@ -216,3 +216,14 @@ def test_a_strided_matrix(tmp_path: Path) -> None:
     with Files() as files:
         found = rows(files, pair_scales(entries, config(4, 6))["w"], 1, 5)
     same(found, by_torch(codes, scales, (4, 6), torch.bfloat16)[1:])
+
+
+def test_a_part_of_some_rows_is_that_part_of_them(tmp_path: Path) -> None:
+    """What a layout asks for that has the matrix transposed."""
+    codes, scales = quantised((130, 257), (128, 128))
+    entries = save(tmp_path / "model.safetensors", {"x.weight": codes, "x.weight_scale_inv": scales})
+    entry = pair_scales(entries, config(128, 128))["x.weight"]
+    with Files() as files:
+        whole = rows(files, entry, 100, 130)
+        for left, right in ((0, 257), (0, 1), (120, 130), (128, 256), (256, 257), (7, 7)):
+            assert rows(files, entry, 100, 130, left, right).tobytes() == whole[:, left:right].tobytes()

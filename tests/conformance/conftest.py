@@ -12,9 +12,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 
+import pytest
+
 # MindFormers writes logs into the working folder at import, unless it is told of another place.
 os.environ.setdefault("LOCAL_DEFAULT_PATH", str(Path(gettempdir()) / "mindport-conformance"))
 
 collect_ignore_glob: list[str] = []
 if os.environ.get("MINDPORT_CONFORMANCE") != "1" and find_spec("mindformers") is None:
     collect_ignore_glob.append("test_*.py")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The largest difference of each comparison with MindFormers."""
+    from .models import WORST
+
+    if WORST:
+        terminalreporter.section("differences to MindFormers")
+        for what, difference in WORST.items():
+            terminalreporter.write_line(f"{difference:.2g}  {what}")

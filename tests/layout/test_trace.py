@@ -26,7 +26,7 @@ def sources_of(tensors: dict[str, Stored]) -> Sources:
 def as_units(array: np.ndarray, units: Units) -> np.ndarray:
     """A tensor as (units, elements)."""
     if units.columns:
-        array = array.swapaxes(-1, -2)
+        array = array.reshape(*units.shape[:-2], units.width, units.shape[-1]).swapaxes(-1, -2)
     return array.reshape(units.count, units.width)
 
 
@@ -128,11 +128,33 @@ def test_units_of_a_transposed_matrix_are_its_columns() -> None:
         assert runs(trace(target, sources_of({"t": source}), shapes)) == [("t", 0, 3)]
 
 
-def test_columns_that_were_fused_after_a_transpose_are_broken_up() -> None:
-    stored = Stored(("x", "y"), (Transpose(), Fuse()))
+def test_columns_that_were_fused_in_groups_after_a_transpose_are_broken_up() -> None:
+    stored = Stored(("x", "y"), (Transpose(), Fuse(2)))
     assert units_of(stored, [(3, 2), (3, 2)]) is None
     shapes: dict[str, Shape] = {"x": (3, 2), "y": (3, 2)}
     assert trace(stored, sources_of({"a": Stored(("x",)), "b": Stored(("y",))}), shapes) is None
+
+
+def test_columns_of_matrices_that_lie_one_below_the_other() -> None:
+    # As a stack of matrices; MindFormers holds the experts of a layer so: (expert * hidden, 2 * width).
+    stored = Stored(("g0", "u0", "g1", "u1"), (Fuse(of=2), Transpose(), Fuse()))
+    shapes: dict[str, Shape] = dict.fromkeys(("g0", "u0", "g1", "u1"), (3, 2))
+    assert units_of(stored, list(shapes.values())) == Units((2, 1, 6), 2, True)
+    plain = sources_of({f"file.{slot}": Stored((slot,)) for slot in shapes})
+    assert runs(trace(stored, plain, shapes)) == [(f"file.{slot}", 0, 3) for slot in shapes]
+    assert runs(trace(Stored(("u0",)), sources_of({"file": stored}), shapes)) == [("file", 3, 3)]
+    stacked = Stored(tuple(shapes), (Fuse(of=2), Stack(), Transpose()))
+    assert runs(trace(stacked, sources_of({"file": stored}), shapes)) == [("file", 0, 12)]
+    values = {slot: np.random.default_rng(i).standard_normal((3, 2)) for i, slot in enumerate(shapes)}
+    wanted = stored.join([values[slot] for slot in stored.parts])
+    movement = trace(stored, plain, shapes)
+    assert movement is not None
+    found = followed(movement, {f"file.{slot}": value for slot, value in values.items()})
+    assert np.array_equal(found, as_units(wanted, movement.units))
+
+
+def test_matrices_without_elements_have_no_columns_to_move() -> None:
+    assert units_of(Stored(("x", "y"), (Transpose(), Fuse())), [(3, 0), (3, 0)]) is None
 
 
 def test_a_transpose_of_a_vector_is_none() -> None:

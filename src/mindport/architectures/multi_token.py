@@ -24,10 +24,11 @@ OPTIONAL = {"mtp_num_layers": f"{MTP}projection.weight".format(M=0)}
 
 def module_layers(tensors: Mapping[str, str | Stored]) -> dict[str, str | Stored]:
     """The tensors of a layer, `{base}layers.{L}.*`, as each module has them too."""
-    return {name.replace("{L}", "{T}"): _moved(made_of) for name, made_of in tensors.items() if "{L}" in name}
+    return {name.replace("{L}", "{T}"): in_module(made_of) for name, made_of in tensors.items() if "{L}" in name}
 
 
-def _moved(made_of: str | Stored) -> str | Stored:
+def in_module(made_of: str | Stored) -> str | Stored:
+    """The same slots of a layer inside a module."""
     if isinstance(made_of, str):
         return f"{MTP}{made_of.replace('{L}.', '')}"
     return replace(made_of, parts=tuple(f"{MTP}{part.replace('{L}.', '')}" for part in made_of.parts))

@@ -72,10 +72,15 @@ def tensor_map(architecture: Architecture, config: TransformerConfig, spelling: 
     Raises:
         ValueError: a tensor only some of whose slots exist (a mistake in the declaration).
     """
-    return _map(tensors_of(architecture, config, spelling.table), config, spelling)
+    return filled_in(tensors_of(architecture, config, spelling.table), config, spelling)
 
 
-def _map(tensors: Mapping[str, str | Stored], config: TransformerConfig, spelling: Spelling) -> TensorMap:
+def filled_in(tensors: Mapping[str, str | Stored], config: TransformerConfig, spelling: Spelling) -> TensorMap:
+    """Tensor templates filled in for one model: those whose slots it has.
+
+    Raises:
+        ValueError: a tensor only some of whose slots exist.
+    """
     slots = slots_of(config)
     result: TensorMap = {}
     for template, made_of in tensors.items():
@@ -119,7 +124,7 @@ def tied_copies(architecture: Architecture, config: TransformerConfig, spelling:
     """
     slots = slots_of(config)
     table = tensors_of(architecture, config, spelling.table)
-    own = _map({name: table[name] for name in architecture.tied if name in table}, config, spelling)
+    own = filled_in({name: table[name] for name in architecture.tied if name in table}, config, spelling)
     return {
         name: slot for name, slot in _filled(architecture.tied, config, spelling) if slot in slots and name not in own
     }

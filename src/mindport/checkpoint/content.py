@@ -24,6 +24,9 @@ CHUNK = 1 << 20
 BLOCK = 4 << 20
 """Bytes put together at a time where they do not lie in the file as they are wanted."""
 
+STRIP = 4
+"""Blocks put together at a time where columns are turned into rows, so that what is read of a row is not too short."""
+
 _LONG_RUN = 64 << 10
 """Bytes; runs of this length are read straight to their place."""
 
@@ -111,7 +114,7 @@ class Content:
     def _by_columns(self, output: Output, movement: Movement) -> Iterator[memoryview]:
         """A unit is a column of a matrix that is written row by row: some rows of all columns at a time."""
         length, columns = movement.units.width, movement.units.shape[-1]
-        step = max(1, BLOCK // max(1, columns * ITEM_SIZE[output.dtype]))
+        step = max(1, STRIP * BLOCK // max(1, columns * ITEM_SIZE[output.dtype]))
         for matrix in range(0, movement.unit.size, max(1, columns)):
             for start in range(0, length, step):
                 block = self._made.array((min(step, length - start), columns), output.dtype)
@@ -159,8 +162,8 @@ class Content:
         """
         if entry.scales:
             if units.columns:
-                return rows(self._files, entry, start, stop)[:, low:high].T
-            return rows(self._files, entry, low, high)[:, start:stop]
+                return rows(self._files, entry, start, stop, low, high).T
+            return rows(self._files, entry, low, high, start, stop)
         if entry.plain and not units.columns and stop - start == units.width:
             whole = self._read.array((high - low, units.width), entry.dtype)
             self._files.fill(entry, low * units.width * whole.itemsize, as_bytes(whole))
@@ -243,7 +246,14 @@ def _near(numbers: np.ndarray) -> Iterator[slice]:
 
 
 def _matrices(entry: TensorEntry, units: Units) -> TensorEntry:
-    """The tensor with its units along the last axis or the one before: vectors as matrices of one column."""
+    """The tensor with its units along the last axis or the one before: vectors as matrices of one column, and matrices
+    that lie one below the other, with columns as units, as a stack."""
+    if units.columns and len(units.shape) > len(entry.shape):
+        *outer, rows, columns = entry.shape
+        strides = entry.strides
+        if strides is not None:
+            strides = (*strides[:-2], strides[-2] * units.width, *strides[-2:])
+        return replace(entry, shape=(*outer, rows // units.width, units.width, columns), strides=strides)
     if units.columns or units.width != 1 or units.shape != entry.shape or (entry.shape[1:] and entry.shape[-1] == 1):
         return entry
     strides = None if entry.strides is None else (0, *entry.strides, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mindport.checkpoint.content import BLOCK, CHUNK
+from mindport.checkpoint.content import BLOCK, CHUNK, STRIP
 from mindport.checkpoint.execute import THREADS
 from mindport.checkpoint.plan import Output, Plan
 from mindport.layout.trace import units_of
@@ -30,4 +30,5 @@ def _needed(plan: Plan, output: Output) -> int:
     if units is None or any(found is None or found.width != units.width for found in moved):
         return 2 * output.nbytes + sum(plan.source[name].nbytes for name in sources)
     row = output.nbytes // max(1, units.count)
-    return CHUNK + _FACTOR * max(BLOCK, row) + _UNIT * units.count
+    block = STRIP * BLOCK if units.columns else BLOCK
+    return CHUNK + _FACTOR * max(block, row) + _UNIT * units.count

@@ -80,13 +80,15 @@ def refuse_quantised(entries: Checkpoint) -> None:
             )
 
 
-def rows(files: Files, entry: TensorEntry, start: int, stop: int) -> np.ndarray:
-    """The values of rows [start, stop) of a block-scaled matrix.
+def rows(
+    files: Files, entry: TensorEntry, start: int, stop: int, left: int = 0, right: int | None = None
+) -> np.ndarray:
+    """The values of rows [start, stop) of a block-scaled matrix; of them, those in the columns [left, right).
 
-    Only these rows and the scales of their blocks are in memory.
+    Only these values and the scales of the rows' blocks are in memory.
 
     Returns:
-        (stop - start, columns) in the dtype of the entry, rounded to nearest, ties to even.
+        (stop - start, right - left) in the dtype of the entry, rounded to nearest, ties to even.
 
     Raises:
         MindportError: a file is gone or has changed; or a value is beyond the largest float16.
@@ -95,14 +97,14 @@ def rows(files: Files, entry: TensorEntry, start: int, stop: int) -> np.ndarray:
 
     scales = entry.scales
     assert scales is not None, "not a block-scaled tensor"
-    (height, width), columns = scales.block, entry.shape[1]
+    (height, width), right = scales.block, entry.shape[1] if right is None else right
     stored = replace(entry, dtype=scales.stored_dtype, scales=None)
-    values = files.box(stored, (start, 0), (stop, columns)).astype(np.float32)
+    values = files.box(stored, (start, left), (stop, right)).astype(np.float32)
     first, last = start // height, -(-stop // height)
     factors = files.box(scales.factors, (first, 0), (last, scales.factors.shape[1])).astype(np.float32)
     for number, of_blocks in enumerate(factors, first):
         band = values[max(number * height - start, 0) : (number + 1) * height - start]
-        band *= np.repeat(of_blocks, width)[:columns]
+        band *= np.repeat(of_blocks, width)[left:right]
     try:
         with np.errstate(over="raise"):
             return values.astype(numpy_dtype(entry.dtype), copy=False)

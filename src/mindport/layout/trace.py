@@ -2,7 +2,7 @@
 
 Instead of a second description of every operation, its own code is run on arrays of unit numbers. A unit is a run of
 weights that no operation breaks up: in the parts, a row (of a vector, an element). In a stored tensor it is still a
-row, or, where matrices are stored transposed, a column.
+row, or, where matrices are stored transposed, a column of one of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Units:
     """A stored tensor as a number of units.
 
     Args:
-        shape: of the stored tensor, in units.
+        shape: of the stored tensor, in units; with columns, as if each matrix were an entry of its own of the axes
+            before the last two: matrices that lie one below the other in one tensor are counted like a stack of them.
         width: elements of one.
         columns: each is a column of a matrix, so that its elements are a row's length apart.
     """
@@ -82,7 +83,11 @@ def units_of(stored: Stored, parts: Sequence[Shape]) -> Units | None:
         return None
     if thin == (*full[:-1], 1):
         return Units(thin, width, False)
-    return Units(thin, width, True) if thin == (*full[:-2], 1, full[-1]) else None
+    if thin == (*full[:-2], 1, full[-1]):
+        return Units(thin, width, True)
+    if width and thin == (*full[:-2], full[-2] // width, full[-1]):
+        return Units((*thin[:-1], 1, thin[-1]), width, True)
+    return None
 
 
 def trace(
@@ -114,8 +119,9 @@ def trace(
         found = units_of(stored, shapes)
         if found is None or found.width != units.width:
             return None
-        numbers = np.arange(base, base + found.count).reshape(found.shape)
-        pieces[name] = stored.split(numbers, [_thin(shape) for shape in shapes])
+        thin = [_thin(shape) for shape in shapes]
+        numbers = np.arange(base, base + found.count).reshape(stored.shape(thin))
+        pieces[name] = stored.split(numbers, thin)
         tensors[name] = found
         bases.append(base)
         base += found.count

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mindport.layout import TensorMap
 from mindport.schema import TransformerConfig
+
+
+def _nothing(_: TransformerConfig) -> dict[str, str]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,21 @@ class Target:
         name: as given on the command line.
         title: for people.
         parameters: config -> parameter name -> the slots it is made of, in the order they are written.
+        shared: config -> slot that has no parameter of its own -> the slot whose parameter serves it. A tensor of such
+            a slot must hold the same values (a plan's `copies`), or the model cannot be brought there.
     """
 
     name: str
     title: str
     parameters: Callable[[TransformerConfig], TensorMap]
+    shared: Callable[[TransformerConfig], Mapping[str, str]] = _nothing
+
+    def sides(self, tensors: TensorMap, config: TransformerConfig) -> tuple[TensorMap, dict[str, str]]:
+        """A file's tensors as this target sees them: those with a place of their own, and copies -> their slot.
+
+        Args:
+            tensors: what the tensors of the other side are made of.
+        """
+        shared = self.shared(config)
+        own = {name: stored for name, stored in tensors.items() if not set(stored.parts) & set(shared)}
+        return own, {name: shared[tensors[name].parts[0]] for name in tensors if name not in own}

@@ -1,5 +1,106 @@
-"""MindFormers as a destination: its versions, and how each of its graphs lays out weights."""
+"""MindFormers as a destination: its versions, what each of its graphs can compute, and how it lays out weights."""
 
-from mindport.targets.mindformers.versions import FAMILIES, VERSIONS, Family, Version, version_named
+from __future__ import annotations
 
-__all__ = ["FAMILIES", "VERSIONS", "Family", "Version", "version_named"]
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mindport.errors import MindportError, brief
+from mindport.i18n import tr
+from mindport.targets.mindformers.legacy import LegacyLayout, llama
+from mindport.targets.mindformers.limits import family_for, refusals, ways, within
+from mindport.targets.mindformers.mcore import McoreLayout, inference, training
+from mindport.targets.mindformers.versions import (
+    FAMILIES,
+    LEGACY,
+    MCORE,
+    PYNATIVE,
+    VERSIONS,
+    Family,
+    Version,
+    family_named,
+    version_named,
+)
+from mindport.targets.target import Target
+
+__all__ = [
+    "FAMILIES",
+    "LEGACY",
+    "MCORE",
+    "PYNATIVE",
+    "VERSIONS",
+    "Family",
+    "Layout",
+    "LegacyLayout",
+    "McoreLayout",
+    "Target",
+    "Version",
+    "default_layout",
+    "family_for",
+    "family_named",
+    "inference",
+    "layout_of",
+    "refusals",
+    "target",
+    "version_named",
+    "ways",
+    "within",
+]
+
+Layout = McoreLayout | LegacyLayout
+"""The settings of a model config that decide how its weights lie."""
+
+
+def default_layout(generation: str) -> Layout:
+    """The layout of MindFormers' own defaults.
+
+    Raises:
+        MindportError: Mindport has no layouts for this generation.
+    """
+    if generation == MCORE:
+        return McoreLayout()
+    if generation == LEGACY:
+        return LegacyLayout()
+    raise MindportError(
+        tr("Mindport has no weight layouts for MindFormers' {generation} generation.", generation=generation),
+        tr("Choose one of {generations}.", generations=f"{MCORE}, {LEGACY}"),
+    )
+
+
+def layout_of(generation: str, settings: Mapping[str, Any]) -> Layout:
+    """The layout that a model config of MindFormers asks for.
+
+    Args:
+        settings: of its section `model_config`; what is not given is MindFormers' default.
+
+    Raises:
+        MindportError: a setting is neither True nor False, or Mindport has no layouts for this generation.
+    """
+    layout = default_layout(generation)
+    given = {name: settings[name] for name in layout.settings() if name in settings}
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise MindportError(
+                tr("{name} = {value} says nothing of how weights lie.", name=name, value=brief(value)),
+                tr("Write True or False."),
+            )
+    return replace(layout, **given)
+
+
+def target(version: Version, layout: Layout) -> Target:
+    """The training graph of a version with these settings, as a destination of weights.
+
+    Whether a model has a place there, `family_for` says; the layout is alike in all families of a generation.
+
+    Raises:
+        MindportError: that version has this layout in a way that Mindport cannot write.
+    """
+    if isinstance(layout, McoreLayout):
+        return training(layout)
+    if layout.qkv_concat and version.order < (1, 6):
+        raise MindportError(
+            tr("Before MindFormers 1.6, qkv_concat made a file that depends on model_parallel."),
+            tr("Leave qkv_concat at False."),
+        )
+    return llama(layout)

@@ -1,0 +1,230 @@
+"""MindFormers' mcore training graphs compute, with the weights we write, what transformers computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mindport.targets.mindformers import MCORE, McoreLayout, family_named, refusals, target, version_named
+
+from .models import Case, note, token_ids
+
+if TYPE_CHECKING:
+    from mindport.verify.mindformers.graphs import Graph
+
+pytestmark = pytest.mark.conformance
+
+VERSION = version_named("1.9")
+LENGTH = 13
+LOGITS, STEP = 1e-5, 1e-4
+
+INTERLEAVED = McoreLayout()
+CONTIGUOUS = McoreLayout(True, False)
+ATTENTION_ONLY = McoreLayout(True, True)
+MLP_ONLY = McoreLayout(False, False)
+SEPARATE = McoreLayout(mla_qkv_concat=False)
+SEPARATE_CONTIGUOUS = McoreLayout(True, False, False)
+
+RUN: dict[str, Any] = {
+    "seq_length": LENGTH,
+    "compute_dtype": "float32",
+    "params_dtype": "float32",
+    "hidden_dropout": 0.0,
+    "pad_token_id": 0,
+}
+
+DENSE: dict[str, Any] = {
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "intermediate_size": 56,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 10,
+    "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 54321.0,
+    "tie_word_embeddings": False,
+}
+
+EXPERTS: dict[str, Any] = {
+    **DENSE,
+    "moe_intermediate_size": 20,
+    "num_experts": 7,
+    "num_experts_per_tok": 3,
+    "norm_topk_prob": True,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+
+ROUTED: dict[str, Any] = {"moe_grouped_gemm": True, "moe_router_topk_scaling_factor": 1.0}
+
+LATENT: dict[str, Any] = {
+    "vocab_size": 131,
+    "hidden_size": 48,
+    "intermediate_size": 56,
+    "moe_intermediate_size": 20,
+    "n_routed_experts": 12,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 4,
+    "n_group": 3,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 2.5,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 22,
+    "kv_lora_rank": 18,
+    "qk_rope_head_dim": 6,
+    "qk_nope_head_dim": 11,
+    "v_head_dim": 9,
+    "max_position_embeddings": 64,
+    "rope_theta": 54321.0,
+    "tie_word_embeddings": False,
+}
+
+YARN: dict[str, Any] = {
+    "type": "yarn",
+    "factor": 4.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 16,
+    "beta_fast": 32,
+    "beta_slow": 1,
+}
+
+UNSCALED: dict[str, Any] = {"rotary_scaling_factor": 1.0}
+GROUPED: dict[str, Any] = {"moe_grouped_gemm": True, "qk_layernorm": True, "num_nextn_predict_layers": 0}
+ONE_GROUP: dict[str, Any] = {**LATENT, "n_group": 1, "topk_group": 1}
+HEADS: dict[str, Any] = {"qk_head_dim": 11, "qk_pos_emb_head_dim": 6}
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """One model in one graph.
+
+    Args:
+        family: of MindFormers.
+        hf: class of transformers' config, and its values, which are MindFormers' too.
+        more: what MindFormers needs besides.
+        layouts: to be held against transformers; the first is trained too, if `trained`.
+        wrong: layouts with the same names and shapes, which must not pass in the first.
+    """
+
+    family: str
+    hf: str
+    values: dict[str, Any]
+    layouts: tuple[McoreLayout, ...]
+    wrong: tuple[McoreLayout, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+    trained: bool = True
+
+
+CASES: dict[str, Graphs] = {
+    "qwen3": Graphs(
+        "qwen3",
+        "Qwen3Config",
+        DENSE,
+        (INTERLEAVED, CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY),
+        (CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY),
+    ),
+    "qwen3 tied": Graphs("qwen3", "Qwen3Config", {**DENSE, "tie_word_embeddings": True}, (INTERLEAVED,)),
+    "qwen3_moe": Graphs("qwen3_moe", "Qwen3MoeConfig", EXPERTS, (INTERLEAVED, CONTIGUOUS), (ATTENTION_ONLY,), ROUTED),
+    "qwen3_moe unnormed": Graphs(
+        "qwen3_moe", "Qwen3MoeConfig", {**EXPERTS, "norm_topk_prob": False}, (CONTIGUOUS,), (), ROUTED, False
+    ),
+    "deepseek_v3": Graphs(
+        "deepseek_v3",
+        "DeepseekV3Config",
+        LATENT,
+        (INTERLEAVED, SEPARATE_CONTIGUOUS, SEPARATE),
+        (MLP_ONLY,),
+        {**GROUPED, **UNSCALED},
+    ),
+    "deepseek_v3 yarn": Graphs(
+        "deepseek_v3", "DeepseekV3Config", {**LATENT, "rope_scaling": YARN}, (MLP_ONLY,), (INTERLEAVED,), GROUPED, False
+    ),
+    "deepseek_v3 no query latent": Graphs(
+        "deepseek_v3",
+        "DeepseekV3Config",
+        {**LATENT, "q_lora_rank": None},
+        (INTERLEAVED, SEPARATE),
+        (),
+        {**GROUPED, **UNSCALED},
+        False,
+    ),
+    "telechat3 (Llama)": Graphs(
+        "telechat3", "LlamaConfig", DENSE, (INTERLEAVED, CONTIGUOUS), (CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY)
+    ),
+    "telechat3 (Qwen2, with biases)": Graphs(
+        "telechat3",
+        "Qwen2Config",
+        {**DENSE, "head_dim": 8},
+        (INTERLEAVED, CONTIGUOUS),
+        (ATTENTION_ONLY,),
+        {"attention_bias": True},
+    ),
+    "telechat3_moe (DeepSeek-V3)": Graphs(
+        "telechat3_moe",
+        "DeepseekV3Config",
+        ONE_GROUP,
+        (INTERLEAVED, SEPARATE_CONTIGUOUS),
+        (MLP_ONLY,),
+        {**GROUPED, **UNSCALED, **HEADS},
+    ),
+}
+
+
+def named(layout: McoreLayout, *, latent: bool) -> str:
+    """The settings that matter."""
+    attention = "mla_qkv_concat" if latent else "use_contiguous_weight_layout_attention"
+    matter = (attention, "use_interleaved_weight_layout_mlp")
+    return ", ".join(f"{name}={layout.settings()[name]}" for name in matter)
+
+
+def graph_of(graphs: Graphs, layout: McoreLayout) -> Graph:
+    from mindport.verify.mindformers.graphs import build
+
+    family = family_named(graphs.family, MCORE)
+    assert family is not None
+    scaling = graphs.values.get("rope_scaling")
+    values = {**graphs.values, "rope_scaling": dict(scaling) if scaling else None}  # MindFormers takes it apart
+    return build(family, {**values, **RUN, **graphs.more, **layout.settings()})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_training_graph_computes_what_transformers_computes(name: str, tmp_path: Path) -> None:
+    import transformers
+
+    graphs = CASES[name]
+    scaling = graphs.values.get("rope_scaling")
+    values = {**graphs.values, "rope_scaling": dict(scaling) if scaling else None}
+    case = Case.of(tmp_path / "hf", getattr(transformers, graphs.hf)(**values))
+    family = family_named(graphs.family, MCORE)
+    assert family is not None
+    assert refusals(case.config, family, VERSION) == []
+    ids = token_ids(131, LENGTH + 1)
+    wanted = case.logits(ids[:, :-1])
+    latent = case.config.multi_latent_attention
+    for layout in graphs.layouts:
+        graph = graph_of(graphs, layout)
+        graph.load(case.in_layout(target(VERSION, layout)))
+        assert all(before.tobytes() == after.tobytes() for _, before, after in case.back(target(VERSION, layout)))
+        difference = abs(graph.logits(ids[:, :-1]) - wanted).max()
+        assert note(f"{name}: logits, {named(layout, latent=latent)}", difference) <= LOGITS
+        if layout != graphs.layouts[0]:
+            continue
+        for wrong in graphs.wrong:
+            graph.load(case.in_layout(target(VERSION, wrong)))
+            assert abs(graph.logits(ids[:, :-1]) - wanted).max() > 100 * LOGITS, named(wrong, latent=latent)
+        if graphs.trained:
+            graph.load(case.in_layout(target(VERSION, layout)))
+            loss, norm = case.first_step(ids)
+            step = graph.step(ids)
+            assert note(f"{name}: loss of the first step", abs(step.loss - loss)) <= STEP
+            assert note(f"{name}: gradient norm of the first step", abs(step.gradient_norm - norm)) <= STEP
