@@ -216,3 +216,16 @@ def test_a_strided_matrix(tmp_path: Path) -> None:
     with Files() as files:
         found = rows(files, pair_scales(entries, config(4, 6))["w"], 1, 5)
     same(found, by_torch(codes, scales, (4, 6), torch.bfloat16)[1:])
+
+
+@pytest.mark.parametrize("scale", [3e37, 3.4028e38 / 448])
+def test_a_product_that_is_no_number_any_more_is_refused(tmp_path: Path, scale: float) -> None:
+    """Beyond float32, and beyond bfloat16 alone."""
+    codes = torch.full((4, 6), 448.0).to(torch.float8_e4m3fn)
+    path = tmp_path / "x.safetensors"
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    safetensors_torch.save_file({"w": codes, "w_scale_inv": torch.full((1, 1), scale)}, path)
+    hf = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [4, 6]}, "torch_dtype": "bfloat16"}
+    entry = pair_scales(read_header(path), hf)["w"]
+    with Files() as files, pytest.raises(MindportError, match="cannot hold"):
+        rows(files, entry, 0, 4)
