@@ -240,7 +240,7 @@ def test_a_copy_of_the_same_bytes_in_another_dtype_is_refused(make: Make, tmp_pa
     tiny = make("llama", tied=True, copy=True)
     bits = tiny.tensors["model.embed_tokens.weight"].astype(np.float16)
     tiny.tensors["model.embed_tokens.weight"], tiny.tensors["lm_head.weight"] = bits, bits.view(np.int16)
-    assert "differs from" in refusal(tiny.save(tmp_path / "hf"), tmp_path / "ms").message
+    assert "lm_head.weight is int16" in refusal(tiny.save(tmp_path / "hf"), tmp_path / "ms").message
 
 
 def test_a_second_copy_is_checked_too(make: Make, tmp_path: Path) -> None:
@@ -385,3 +385,52 @@ def test_a_field_the_architecture_cannot_say_stops_the_export(make: Make, tmp_pa
     with pytest.raises(MindportError, match="cannot express rotary_base"):
         export(tmp_path / "ms", tmp_path / "back")
     assert not (tmp_path / "back").exists()
+
+
+def test_one_prefix_is_named(make: Make, tmp_path: Path) -> None:
+    tiny = make("llama")
+    tiny.tensors = {f"module.{name}": array for name, array in tiny.tensors.items()}
+    assert (
+        "Every name begins with module.: save the state dict"
+        in refusal(tiny.save(tmp_path / "hf"), tmp_path / "ms").fix
+    )
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.bool_, np.int64])
+def test_whole_numbers_are_no_weights(make: Make, tmp_path: Path, kind: type) -> None:
+    tiny = make("llama")
+    name = "model.layers.0.mlp.gate_proj.weight"
+    tiny.tensors[name] = tiny.tensors[name].astype(kind)
+    message = refusal(tiny.save(tmp_path / "hf"), tmp_path / "ms").message
+    assert f"{name}: has dtype {np.dtype(kind).name}, and weights are floating-point" in message
+
+
+def test_a_copy_of_another_dtype(make: Make, tmp_path: Path) -> None:
+    tiny = make("llama", tied=True, copy=True)
+    tiny.tensors["lm_head.weight"] = tiny.tensors["lm_head.weight"].astype(np.float64)
+    assert (
+        "lm_head.weight is float64, and model.embed_tokens.weight"
+        in refusal(tiny.save(tmp_path / "hf"), tmp_path / "ms").message
+    )
+
+
+def test_options_of_weights_need_weights(make: Make, tmp_path: Path) -> None:
+    config = make("llama").save(tmp_path / "hf") / "config.json"
+    with pytest.raises(MindportError, match="what was asked for is about weights"):
+        convert(config, tmp_path / "ms", Options(vocab_size=20, vocab_rule="zeros"))
+
+
+def test_a_link_is_written_through(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make("llama").save(tmp_path / "hf")
+    (tmp_path / "elsewhere").mkdir()
+    for link, target in (("old", "elsewhere/old"), ("new", "elsewhere/new")):
+        (tmp_path / link).symlink_to(target)
+    (tmp_path / "elsewhere" / "old").mkdir()
+    for link in ("old", "new"):
+        convert(folder, tmp_path / link)
+        assert (tmp_path / link).is_symlink()
+        assert (tmp_path / "elsewhere" / link / "model.safetensors").is_file()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(MindportError, match="is the current folder"):
+        convert(folder, Path("."))

@@ -116,3 +116,38 @@ def test_parts_of_different_dtypes_can_be_brought_together(make: Make, tmp_path:
     convert(folder, tmp_path / "ms", Options(policy=parse_policy(["fp32"])))
     written = reference.load_file(tmp_path / "ms" / "model.safetensors")
     assert {array.dtype.name for array in written.values()} == {"float32"}
+
+
+@given(st.floats(allow_nan=False, width=64))
+def test_float64_is_rounded_once(value: float) -> None:
+    """Against whole-number arithmetic: of the two neighbours, the nearer, and of two as near, the even one."""
+    from fractions import Fraction
+
+    array = np.array([value])
+    limit = 3.3953138923152404e38  # half a step above the largest bfloat16
+    if np.isfinite(value) and abs(value) >= limit:
+        with pytest.raises(MindportError, match="too large"):
+            cast(array, "BF16", "x")
+        return
+    found = cast(array, "BF16", "x")
+    if not np.isfinite(value):
+        assert float(found[0]) == value
+        return
+    bits = int(found.view(np.uint16)[0])
+    near = [np.array([b & 0xFFFF], np.uint16).view(ml_dtypes.bfloat16) for b in (bits - 1, bits, bits + 1)]
+    far = [abs(Fraction(float(n[0])) - Fraction(value)) for n in near if np.isfinite(float(n[0]))]
+    mine = abs(Fraction(float(found[0])) - Fraction(value))
+    assert mine == min(far)
+    assert bits % 2 == 0 or far.count(mine) == 1
+
+
+def test_a_value_between_two_that_would_be_rounded_twice() -> None:
+    value = np.array([1 + 2**-8 + 2**-40])
+    assert float(cast(value, "BF16", "x")[0]) == 1.0078125
+
+
+def test_a_group_that_the_model_does_not_have(make: Make, tmp_path: Path) -> None:
+    folder = make("llama", tied=True).save(tmp_path / "hf")
+    for word in ("router=fp32", "head=fp16"):
+        with pytest.raises(MindportError, match="no weights of the group"):
+            convert(folder, tmp_path / "ms", Options(policy=parse_policy([word])))

@@ -227,3 +227,16 @@ def test_a_part_of_some_rows_is_that_part_of_them(tmp_path: Path) -> None:
         whole = rows(files, entry, 100, 130)
         for left, right in ((0, 257), (0, 1), (120, 130), (128, 256), (256, 257), (7, 7)):
             assert rows(files, entry, 100, 130, left, right).tobytes() == whole[:, left:right].tobytes()
+
+
+@pytest.mark.parametrize("scale", [3e37, 3.4028e38 / 448])
+def test_a_product_that_is_no_number_any_more_is_refused(tmp_path: Path, scale: float) -> None:
+    """Beyond float32, and beyond bfloat16 alone."""
+    codes = torch.full((4, 6), 448.0).to(torch.float8_e4m3fn)
+    path = tmp_path / "x.safetensors"
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    safetensors_torch.save_file({"w": codes, "w_scale_inv": torch.full((1, 1), scale)}, path)
+    hf = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [4, 6]}, "torch_dtype": "bfloat16"}
+    entry = pair_scales(read_header(path), hf)["w"]
+    with Files() as files, pytest.raises(MindportError, match="cannot hold"):
+        rows(files, entry, 0, 4)

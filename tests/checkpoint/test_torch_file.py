@@ -518,3 +518,17 @@ def test_many_mutated_files(tmp_path: Path) -> None:
     torch.serialization.add_safe_globals([argparse.Namespace])
     accepted = fuzz(tmp_path / "x.pt", 20_000, 1000)
     print(f"20000 files of torch tried, {accepted} read, the others refused")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"best_acc1": torch.tensor(3.0)},
+        {"step": torch.tensor(3), "epoch": 1},
+        {"optimizer": {"state": {0: {"exp_avg": torch.ones(2)}}}, "rng_state": torch.ones(5, dtype=torch.uint8)},
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["state_dict", "model"])
+def test_tensors_of_training_beside_the_weights(tmp_path: Path, wrapper: str, beside: dict[str, Any]) -> None:
+    weights = {"w": ONE, "layer.0.bias": torch.arange(3.0)}
+    assert our_reading(tmp_path / "x.pt", saved({wrapper: weights, **beside})) == described(weights)

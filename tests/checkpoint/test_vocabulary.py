@@ -147,3 +147,21 @@ def test_nothing_to_change() -> None:
     config = from_hf({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).transformer
     assert vocab_change(config, config.vocab_size, "zeros") is None
     assert vocab_change(config, None, "zeros") is None
+
+
+def test_a_vocabulary_of_billions_is_refused_at_once(make: Make, tmp_path: Path) -> None:
+    folder = make("llama").save(tmp_path / "hf")
+    with pytest.raises(MindportError, match="cannot have 999999999999 rows"):
+        convert(folder, tmp_path / "ms", Options(vocab_size=999_999_999_999, vocab_rule="mean"))
+    convert(folder, tmp_path / "ms", Options(vocab_size=12, vocab_rule="mean"))
+    path = tmp_path / "ms" / "ms_config.json"
+    content = json.loads(path.read_text())
+    content["source"]["vocab"]["after"] = content["transformer"]["vocab_size"] = 999_999_999_999
+    path.write_text(json.dumps(content))
+    with pytest.raises(MindportError):
+        export(tmp_path / "ms", tmp_path / "back")
+
+
+def test_a_rule_without_a_size(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(MindportError, match="no new size is given"):
+        convert(make("llama").save(tmp_path / "hf"), tmp_path / "ms", Options(vocab_rule="mean"))

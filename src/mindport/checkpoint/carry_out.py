@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mindport.checkpoint.plan import Plan
-from mindport.checkpoint.publish import Work, check_free, unwritable, work_of
+from mindport.checkpoint.publish import Work, check_free, settled, unwritable, work_of
 from mindport.checkpoint.ranks import Rank, rank_of
 from mindport.checkpoint.shards import TargetFile
 from mindport.checkpoint.source import Stamp, changed_while_reading, stamp_of
@@ -89,6 +89,7 @@ def carry_out(job: Job, folder: Path, *, overwrite: bool, resume: bool, progress
     rank = rank_of(os.environ)
     if rank is None:  # msrun's scheduler, which is started with the same command
         return False
+    folder = settled(folder)
     with ExitStack() as stack:
         work: Work | None = None
         if rank.number == 0:

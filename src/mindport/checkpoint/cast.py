@@ -33,13 +33,26 @@ def cast(values: np.ndarray, dtype: str, tensor: str, out: np.ndarray | None = N
         np.left_shift(values.view(np.uint16), 16, out=result.view(np.uint32), dtype=np.uint32)
         return result
     with np.errstate(over="ignore"):
-        result[...] = values
+        # By way of float32, a float64 would be rounded twice.
+        result[...] = _to_odd(values) if dtype == "BF16" and values.dtype == np.float64 else values
     if np.any(np.isinf(result) & ~np.isinf(values)):
         raise MindportError(
             tr("{tensor} has values too large for {dtype}.", tensor=brief(tensor), dtype=NAMES[dtype]),
             tr("Choose another dtype, bfloat16 for example, or keep that of the source for this tensor."),
         )
     return result
+
+
+def _to_odd(values: np.ndarray) -> np.ndarray:
+    """float64 as float32, with the last bit set where something is lost: rounded once more, it is as if rounded once.
+
+    S. Boldo and G. Melquiond, "When double rounding is odd", 2005.
+    """
+    nearest = values.astype(np.float32)
+    back = nearest.astype(np.float64)
+    lost = np.isfinite(values) & (back != values)
+    bits = nearest.view(np.uint32) - (lost & (np.abs(back) > np.abs(values))).astype(np.uint32)  # towards zero
+    return (bits | lost.astype(np.uint32)).view(np.float32)
 
 
 def as_bytes(values: np.ndarray) -> memoryview:

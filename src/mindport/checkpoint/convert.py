@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindport.architectures.naming import Spelling, skipped_tensors, tensor_map, tied_copies
 from mindport.checkpoint.carry_out import Job, Progress, carry_out
-from mindport.checkpoint.dtypes import NAMES
+from mindport.checkpoint.dtypes import FLOATS, NAMES
 from mindport.checkpoint.folder import Found, find_weights
 from mindport.checkpoint.implied import Implied, implied
 from mindport.checkpoint.match import spelling_of, with_optional_parts
@@ -150,12 +150,13 @@ def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
         skipped=skipped,
         policy=options.policy,
         resize=Resize.of(change, config),
-        found=[Problem(name, what) for name, what in found.problems],
+        found=[Problem(name, what) for name, what in found.problems] + _not_floating(tensors, source),
     )
     if plan.problems:
         refuse_quantised(source)
         hints = tuple(implied(described, spelling, source))
         return Planned(model, NativeConfig(described, spelling), found, plan, hints, None)
+    options.policy.check_used(part for output in plan.outputs for part in output.stored.parts)
     native = _as_written(described, spelling, plan, options, change)
 
     def finish(folder: Path) -> None:
@@ -186,8 +187,22 @@ def _counting(
     return result
 
 
+def _not_floating(tensors: TensorMap, source: Checkpoint) -> list[Problem]:
+    """Weights that are whole numbers: no slot is, so they are quantised, or something else."""
+    return [
+        Problem(name, tr("has dtype {dtype}, and weights are floating-point", dtype=NAMES[source[name].dtype]))
+        for name in tensors
+        if name in source and source[name].dtype not in FLOATS
+    ]
+
+
 def _vocab(config: TransformerConfig, options: Options) -> VocabChange | None:
     change = vocab_change(config, options.vocab_size, options.vocab_rule or "zeros", options.vocab_map)
+    if options.vocab_rule and options.vocab_size is None and options.vocab_map is None:
+        raise MindportError(
+            tr("--vocab-init says what new rows hold, and no new size is given."),
+            tr("Give --vocab-size or --vocab-map, too."),
+        )
     if change and -1 in change.origins and options.vocab_rule is None:
         raise MindportError(
             tr("The vocabulary gets new rows, and nothing says what they are to hold."),
@@ -247,6 +262,11 @@ def convert(
     """
     check_free(folder, overwrite=overwrite, source=model)
     if not model.is_dir():
+        if options != Options(options.weights_format):
+            raise MindportError(
+                tr("{path} is a configuration, and what was asked for is about weights.", path=model),
+                tr("Give the model folder, or leave these options out."),
+            )
         config = NativeConfig(read_hf_config(model))
         with publish(folder, overwrite=overwrite) as work:
             write_native_config(work, config)

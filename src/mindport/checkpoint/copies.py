@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mindport.checkpoint.content import Content
 from mindport.checkpoint.digest import digest_of
+from mindport.checkpoint.dtypes import NAMES
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.plan import Output, Plan
 from mindport.errors import MindportError
@@ -22,8 +23,18 @@ def check_copies(plan: Plan) -> None:
         for name, slot in plan.copies.items():
             entry = plan.source[name]
             twin = Output(name, plan.source[plan.slots[slot][0]].dtype, entry.shape, Stored((slot,)))
-            same = entry.dtype == twin.dtype and digest_of(content.chunks(twin)) == digest_of(content.values(entry))
-            if not same:
+            if entry.dtype != twin.dtype:
+                raise MindportError(
+                    tr(
+                        "{name} is {dtype}, and {twin}, to which the config ties it, is {other}.",
+                        name=name,
+                        dtype=NAMES[entry.dtype],
+                        twin=plan.slots[slot][0],
+                        other=NAMES[twin.dtype],
+                    ),
+                    tr("Load the model and save it again, so that both are one."),
+                )
+            if digest_of(content.chunks(twin)) != digest_of(content.values(entry)):
                 raise MindportError(
                     tr(
                         "{name} differs from {twin} although the config ties them.",

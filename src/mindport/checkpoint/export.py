@@ -67,12 +67,13 @@ def plan_export(folder: Path, options: Options = PLAIN, weights: Path | None = N
     )
     exported = NativeConfig(described, config.spelling, config.copies, None if undone else config.vocab)
     if plan.problems:
-        return Planned(folder, exported, found, plan, (), None)
+        return Planned(weights or folder, exported, found, plan, (), None)
 
     def finish(work: Path) -> None:
         write_json(work / "config.json", to_hf(described))
         copy_side_files(folder, work)
 
+    options.policy.check_used(part for output in plan.outputs for part in output.stored.parts)
     files = safetensors_files(plan.outputs, METADATA, options.shard_bytes)
     job = Job(plan, files, indices(files, hugging_face=True), found.stamps, finish, {"options": options.to_json()})
     return Planned(folder, exported, found, plan, (), job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -38,12 +38,22 @@ class Output:
         return prod(self.shape) * ITEM_SIZE[self.dtype]
 
 
+MISSING, UNPLACED = "missing", "unplaced"
+
+
 @dataclass(frozen=True)
 class Problem:
-    """Something that forbids the conversion."""
+    """Something that forbids the conversion.
+
+    Args:
+        tensor: whose problem it is.
+        what: for people.
+        kind: MISSING or UNPLACED, where it is one of these.
+    """
 
     tensor: str
     what: str
+    kind: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,7 @@ def make_plan(
     slots: dict[str, SlotSource] = {}
     for name, stored in source_map.items():
         if name not in source:
-            problems.append(Problem(name, tr("missing from the checkpoint")))
+            problems.append(Problem(name, tr("missing from the checkpoint"), MISSING))
         elif source[name].shape != shape_of(stored):
             problems.append(
                 Problem(
@@ -155,7 +165,7 @@ def make_plan(
             slots.update({part: (name, i, stored) for i, part in enumerate(stored.parts)})
     for name in source:
         if name not in source_map and name not in copies and name not in skipped:
-            problems.append(Problem(name, tr("in the checkpoint, but the config gives it no place")))
+            problems.append(Problem(name, tr("in the checkpoint, but the config gives it no place"), UNPLACED))
     for name, slot in copies.items():
         if source[name].shape != slot_shapes[slot]:
             problems.append(

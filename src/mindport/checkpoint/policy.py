@@ -45,6 +45,20 @@ class DtypePolicy:
                 return code
         return self.default or source
 
+    def check_used(self, slots: Iterable[str]) -> None:
+        """Refuse a group that a model does not have.
+
+        Raises:
+            MindportError: no slot belongs to it.
+        """
+        known = list(slots)
+        for group, _ in self.groups:
+            if not any(GROUPS[group](slot) for slot in known):
+                raise MindportError(
+                    tr("The model has no weights of the group {group}.", group=group),
+                    tr("Leave this dtype out. A tied head has the dtype of the embedding."),
+                )
+
 
 KEEP = DtypePolicy()
 """Everything as in the source, bit for bit."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mindport.checkpoint.implied import Implied, describe
-from mindport.checkpoint.plan import Problem
+from mindport.checkpoint.plan import MISSING, UNPLACED, Problem
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
@@ -26,7 +26,7 @@ class PlanError(MindportError):
     def __init__(self, model: Path, problems: Sequence[Problem], found: Sequence[Implied] = ()) -> None:
         super().__init__(
             tr("{model}: config and checkpoint do not fit.", model=model) + f"\n{listed(collapse(problems), _SHOWN)}\n",
-            describe(list(found)) or tr("Compare config.json with the tensors it describes."),
+            _prefixed(problems) or describe(list(found)) or tr("Compare config.json with the tensors it describes."),
         )
         self.problems = tuple(problems)
 
@@ -37,6 +37,23 @@ def listed(rows: Sequence[tuple[str, str]], most: int) -> str:
     if len(rows) > most:
         lines.append("  " + tr("... and {count} more", count=len(rows) - most))
     return "\n".join(lines)
+
+
+def _prefixed(problems: Sequence[Problem]) -> str:
+    """What to do where one prefix is all that is wrong with the names; "" where it is not."""
+    missing = {problem.tensor for problem in problems if problem.kind == MISSING}
+    unplaced = {problem.tensor for problem in problems if problem.kind == UNPLACED}
+    if not missing:
+        return ""
+    first = max(missing, key=len)
+    prefixes = {name.removesuffix(first) for name in unplaced if name.endswith(first)}
+    for prefix in prefixes:
+        if {prefix + name for name in missing} <= unplaced:
+            return tr(
+                "Every name begins with {prefix}: save the state dict of the model itself, without its wrapper.",
+                prefix=prefix,
+            )
+    return ""
 
 
 def collapse(problems: Sequence[Problem]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -18,6 +19,8 @@ OURS = ("ms_config.json", "migration.json", "mindport_manifest.json")
 
 _LOCK = ".lock"
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 _PATIENCE = 5.0
 """Seconds; ranks whose boards another launch has taken over notice it in one."""
 
@@ -33,6 +36,7 @@ def publish(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         MindportError: the folder exists, is being written by another process, or cannot be made.
     """
+    folder = settled(folder)
     work = Work(folder, overwrite=overwrite)
     try:
         work.clear()
@@ -166,6 +170,20 @@ def _held(path: Path) -> bool:
         os.close(file)
 
 
+def settled(folder: Path) -> Path:
+    """Where a folder really is, or will be: through links, which stay.
+
+    Raises:
+        MindportError: it is where this process is, and cannot be replaced from there.
+    """
+    real = Path(os.path.realpath(folder))
+    if real == Path.cwd():
+        raise MindportError(
+            tr("{folder} is the current folder, which cannot be replaced.", folder=folder), tr("Choose another folder.")
+        )
+    return real
+
+
 def work_of(folder: Path) -> Path:
     """Where a folder is made ready."""
     return folder.with_name(f".{folder.name}.partial")
@@ -252,5 +270,5 @@ def unwritable(folder: Path, error: OSError) -> MindportError:
     """The error for a folder that cannot be written."""
     return MindportError(
         tr("{folder} could not be written: {error}.", folder=folder, error=error.strerror or error),
-        tr("Free some space, or choose another folder."),
+        tr("Free some space, or choose another folder.") if error.errno in _FULL else tr("Choose another folder."),
     )

@@ -100,19 +100,23 @@ def rows(
     (height, width), right = scales.block, entry.shape[1] if right is None else right
     stored = replace(entry, dtype=scales.stored_dtype, scales=None)
     values = files.box(stored, (start, left), (stop, right)).astype(np.float32)
+    finite = np.isfinite(values)  # where the file itself has no infinity, there must be none afterwards
     first, last = start // height, -(-stop // height)
     factors = files.box(scales.factors, (first, 0), (last, scales.factors.shape[1])).astype(np.float32)
     for number, of_blocks in enumerate(factors, first):
-        band = values[max(number * height - start, 0) : (number + 1) * height - start]
-        band *= np.repeat(of_blocks, width)[left:right]
-    try:
-        with np.errstate(over="raise"):
-            return values.astype(numpy_dtype(entry.dtype), copy=False)
-    except FloatingPointError:
+        band = slice(max(number * height - start, 0), (number + 1) * height - start)
+        wide = np.repeat(of_blocks, width)[left:right]
+        with np.errstate(over="ignore", invalid="ignore"):
+            values[band] *= wide
+        finite[band] &= np.isfinite(wide)
+    with np.errstate(over="ignore"):
+        result = values.astype(numpy_dtype(entry.dtype), copy=False)
+    if np.any(np.isinf(result) & finite):
         raise MindportError(
             tr("{tensor} has values that {dtype} cannot hold.", tensor=brief(entry.name), dtype=NAMES[entry.dtype]),
             tr("Set dtype (torch_dtype in older files) to bfloat16 in config.json."),
-        ) from None
+        )
+    return result
 
 
 def _paired(entries: Checkpoint, block: tuple[int, int], dtype: str) -> dict[str, TensorEntry]:

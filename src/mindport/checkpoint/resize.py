@@ -10,7 +10,7 @@ from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.layout import Stored
 from mindport.layout.trace import Movement
-from mindport.schema import TransformerConfig, VocabChange, placed_slots
+from mindport.schema import MOST_ROWS, TransformerConfig, VocabChange, placed_slots
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ def vocab_change(
         if size is None or size == before:
             return None
         after = size
-        if after < 1:
+        if not 0 < after <= MOST_ROWS:
             raise MindportError(tr("A vocabulary cannot have {size} rows.", size=size))
         change = VocabChange(before, after, rule)
     else:

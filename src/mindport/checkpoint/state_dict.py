@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ def weights_of(path: Path, value: Any) -> dict[str, Tensor | Special]:
     return found
 
 
+def _beside(key: Any, item: Any) -> bool:
+    """Whether something is state of training, such as lies beside wrapped weights: by its name, or a single number."""
+    number = isinstance(item, Tensor) and prod(item.shape) == 1
+    return number or bool(_TRAINING.search(str(key).lower()))
+
+
 class _Walk:
     """Visits each value a bounded number of times, however often it is shared."""
 
@@ -73,7 +80,7 @@ class _Walk:
     def unwrapped(self, value: dict[Any, Any]) -> dict[Any, Any]:
         """The mapping of the weights, inside the wrappers."""
         for level in range(_DEEPEST):
-            if any(isinstance(item, _LEAVES) for item in value.values()):
+            if any(isinstance(item, _LEAVES) and not _beside(key, item) for key, item in value.items()):
                 break
             inside = [key for key in WRAPPERS if isinstance(value.get(key), dict) and self.holds_tensors(value[key])]
             if not inside:
@@ -81,7 +88,7 @@ class _Walk:
             beside = [
                 key
                 for key, item in value.items()
-                if key != inside[0] and not _TRAINING.search(str(key).lower()) and self.holds_tensors(item)
+                if key != inside[0] and not _beside(key, item) and self.holds_tensors(item)
             ]
             if beside and level:
                 break  # a module of this name among others

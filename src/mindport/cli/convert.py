@@ -79,8 +79,7 @@ def command(
             )
         done = convert(model, output, options, overwrite=overwrite)
     else:
-        if not dry_run:
-            check_free(output, overwrite=overwrite, source=model)
+        check_free(output, overwrite=overwrite, source=model)
         planned = plan_conversion(model, options)
         if dry_run:
             show_plan(planned, output, as_json=as_json)

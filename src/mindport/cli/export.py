@@ -48,8 +48,7 @@ def command(
 
     started = time.perf_counter()
     options = Options(shard_bytes=parse_size(shard_size), policy=parse_policy(dtype or ()), keep_vocab=keep_vocab)
-    if not dry_run:
-        check_free(output, overwrite=overwrite, source=folder)
+    check_free(output, overwrite=overwrite, source=folder)
     planned = plan_export(folder, options, weights)
     if dry_run:
         show_plan(planned, output, as_json=as_json)

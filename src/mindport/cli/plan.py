@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,11 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
     from mindport.checkpoint.estimate import peak_bytes
     from mindport.checkpoint.implied import describe
     from mindport.checkpoint.problems import collapse
+    from mindport.checkpoint.ranks import rank_of
 
+    rank = rank_of(os.environ)
+    if rank is None or rank.number:  # one of several processes is enough
+        return
     plan, job = planned.plan, planned.job
     free = free_bytes(folder)
     files = job.files if job else ()

@@ -2,9 +2,10 @@
 
 from mindport.schema.slots import MTP, SLOTS, PlacedSlot, Slot, count_parameters, indices, placed_slots, slots_of
 from mindport.schema.transformer_config import NUMERICS, RUN, TRAINING, TransformerConfig
-from mindport.schema.vocab_change import VOCAB_RULES, VocabChange
+from mindport.schema.vocab_change import MOST_ROWS, VOCAB_RULES, VocabChange
 
 __all__ = [
+    "MOST_ROWS",
     "MTP",
     "NUMERICS",
     "RUN",

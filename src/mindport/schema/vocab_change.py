@@ -18,6 +18,10 @@ VOCAB_RULES = ("zeros", "mean", "normal", "source")
 """
 
 
+MOST_ROWS = 1 << 26
+"""Of a vocabulary; far above any real one."""
+
+
 @dataclass(frozen=True)
 class VocabChange:
     """What became of a vocabulary.
@@ -65,7 +69,8 @@ class VocabChange:
             int(record["before"]), int(record["after"]), record["rule"], None if mapping is None else tuple(mapping)
         )
         if (
-            change.rule not in VOCAB_RULES
+            not 0 < change.after <= MOST_ROWS
+            or change.rule not in VOCAB_RULES
             or len(change.origins) != change.after
             or max(change.origins) >= change.before
         ):
