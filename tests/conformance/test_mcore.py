@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mindport.targets.mindformers import MCORE, McoreLayout, family_named, refusals, target, version_named
+from mindport.targets.mindformers import MCORE, Family, McoreLayout, family_named, refusals, target, version_named
 
 from .models import Case, note, token_ids
 
@@ -91,8 +91,8 @@ LATENT: dict[str, Any] = {
 YARN: dict[str, Any] = {
     "type": "yarn",
     "factor": 4.0,
-    "mscale": 1.0,
-    "mscale_all_dim": 1.0,
+    "mscale": 0.7,
+    "mscale_all_dim": 0.7,
     "original_max_position_embeddings": 16,
     "beta_fast": 32,
     "beta_slow": 1,
@@ -187,27 +187,35 @@ def named(layout: McoreLayout, *, latent: bool) -> str:
     return ", ".join(f"{name}={layout.settings()[name]}" for name in matter)
 
 
+def family_of(graphs: Graphs) -> Family:
+    family = family_named(graphs.family, MCORE)
+    assert family is not None
+    return family
+
+
+def values_of(graphs: Graphs) -> dict[str, Any]:
+    """The values, with a RoPE scaling that may be taken apart."""
+    scaling = graphs.values.get("rope_scaling")
+    return {**graphs.values, "rope_scaling": dict(scaling) if scaling else None}
+
+
+def case_of(graphs: Graphs, folder: Path) -> Case:
+    import transformers
+
+    return Case.of(folder / "hf", getattr(transformers, graphs.hf)(**values_of(graphs)))
+
+
 def graph_of(graphs: Graphs, layout: McoreLayout) -> Graph:
     from mindport.verify.mindformers.graphs import build
 
-    family = family_named(graphs.family, MCORE)
-    assert family is not None
-    scaling = graphs.values.get("rope_scaling")
-    values = {**graphs.values, "rope_scaling": dict(scaling) if scaling else None}  # MindFormers takes it apart
-    return build(family, {**values, **RUN, **graphs.more, **layout.settings()})
+    return build(family_of(graphs), {**values_of(graphs), **RUN, **graphs.more, **layout.settings()})
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_training_graph_computes_what_transformers_computes(name: str, tmp_path: Path) -> None:
-    import transformers
-
     graphs = CASES[name]
-    scaling = graphs.values.get("rope_scaling")
-    values = {**graphs.values, "rope_scaling": dict(scaling) if scaling else None}
-    case = Case.of(tmp_path / "hf", getattr(transformers, graphs.hf)(**values))
-    family = family_named(graphs.family, MCORE)
-    assert family is not None
-    assert refusals(case.config, family, VERSION) == []
+    case = case_of(graphs, tmp_path)
+    assert refusals(case.config, family_of(graphs), VERSION) == []
     ids = token_ids(131, LENGTH + 1)
     wanted = case.logits(ids[:, :-1])
     latent = case.config.multi_latent_attention
@@ -228,3 +236,43 @@ def test_the_training_graph_computes_what_transformers_computes(name: str, tmp_p
             step = graph.step(ids)
             assert note(f"{name}: loss of the first step", abs(step.loss - loss)) <= STEP
             assert note(f"{name}: gradient norm of the first step", abs(step.gradient_norm - norm)) <= STEP
+
+
+ALONE: dict[str, Any] = {**GROUPED, **UNSCALED}
+
+REFUSED: dict[str, Graphs] = {
+    "a single expert": Graphs(
+        "qwen3_moe",
+        "Qwen3MoeConfig",
+        {**EXPERTS, "num_experts_per_tok": 1},
+        (INTERLEAVED,),
+        more={**ROUTED, "moe_router_pre_softmax": True},
+    ),
+    "another epsilon": Graphs(
+        "deepseek_v3", "DeepseekV3Config", {**LATENT, "rms_norm_eps": 1e-2}, (INTERLEAVED,), more=ALONE
+    ),
+    "RoPE by halves": Graphs(
+        "deepseek_v3", "DeepseekV3Config", {**LATENT, "rope_interleave": False}, (INTERLEAVED,), more=ALONE
+    ),
+    "groups ranked otherwise": Graphs(
+        "deepseek_v3", "DeepseekV3Config", {**LATENT, "topk_group": 1}, (INTERLEAVED,), more=ALONE
+    ),
+    "two scales of YaRN": Graphs(
+        "deepseek_v3",
+        "DeepseekV3Config",
+        {**LATENT, "rope_scaling": {**YARN, "mscale": 1.0}},
+        (INTERLEAVED,),
+        more=GROUPED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_would_compute_something_else(name: str, tmp_path: Path) -> None:
+    graphs = REFUSED[name]
+    case = case_of(graphs, tmp_path)
+    assert len(refusals(case.config, family_of(graphs), VERSION)) == 1
+    ids = token_ids(131, LENGTH)
+    graph = graph_of(graphs, INTERLEAVED)
+    graph.load(case.in_layout(target(VERSION, INTERLEAVED)))
+    assert abs(graph.logits(ids) - case.logits(ids)).max() > 100 * LOGITS

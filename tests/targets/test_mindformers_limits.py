@@ -161,6 +161,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], tuple[str, str], str]] = {
         "multiple",
     ),
     "dense layers between": ("qwen3_moe", {"mlp_only_layers": [1]}, (MCORE, "qwen3_moe"), "moe_layer_freq"),
+    "a single expert": (
+        "qwen3_moe",
+        {"num_experts_per_tok": 1, "norm_topk_prob": True},
+        (MCORE, "qwen3_moe"),
+        "norm_topk_prob",
+    ),
     "norms of heads": ("qwen3", {}, (LEGACY, "llama"), "qk_layernorm"),
     "a width of heads": ("llama", {"head_dim": 64}, (LEGACY, "llama"), "64"),
     "biases of the MLP": ("llama", {"mlp_bias": True}, (LEGACY, "llama"), "add_mlp_bias"),

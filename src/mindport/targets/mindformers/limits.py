@@ -291,6 +291,11 @@ def _groups(config: TransformerConfig, _: Version) -> Iterator[str]:
         )
 
 
+def _single_expert(config: TransformerConfig, _: Version) -> Iterator[str]:
+    if config.num_moe_experts and config.moe_router_topk == 1 and config.norm_topk_prob:
+        yield tr("The weight of a token's only expert is not divided by itself there, as norm_topk_prob means here.")
+
+
 def _first_mcore(config: TransformerConfig, version: Version) -> Iterator[str]:
     if config.num_moe_experts and version.order < (1, 7):
         yield tr("MindFormers {version} keeps experts in a shape that Mindport cannot write.", version=version.name)
@@ -328,6 +333,6 @@ def _legacy_settings(config: TransformerConfig, version: Version) -> Iterator[st
 
 
 _CHECKS: dict[str, tuple[Check, ...]] = {
-    MCORE: (_heads, _scale, _latent_rope, _latent_parts, _groups, _first_mcore),
+    MCORE: (_heads, _scale, _latent_rope, _latent_parts, _groups, _single_expert, _first_mcore),
     LEGACY: (_legacy_width, _scale, _legacy_rope, _legacy_settings),
 }
