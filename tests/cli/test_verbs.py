@@ -23,7 +23,7 @@ from mindport.version import __version__
 
 SRC = Path(__file__).parents[2] / "src"
 FRAMEWORKS = ("torch", "transformers", "mindspore", "jinja2", "matplotlib")
-VERBS = ("inspect", "diff", "convert", "verify", "migrate", "list")
+VERBS = ("inspect", "diff", "convert", "verify", "migrate", "validate", "upgrade", "list")
 
 GPT2 = {"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2, "vocab_size": 5, "n_positions": 6, "n_inner": 4}
 
@@ -165,6 +165,9 @@ def test_version_of_the_module() -> None:
         ["migrate", "x", "-o", "y", "--steps", "1"],
         ["migrate", "x", "-o", "y", "--steps", "many"],
         ["verify", "x", "y", "--gate", "lax"],
+        ["validate"],
+        ["validate", "x", "--devices", "0"],
+        ["upgrade", "x"],
     ],
 )
 def test_wrong_usage_ends_with_two(run: Run, args: list[str]) -> None:

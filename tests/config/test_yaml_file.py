@@ -55,7 +55,10 @@ def test_words_are_those_of_yaml_1_1(word: str, value: object) -> None:
 
 def test_words_are_those_of_pyyaml() -> None:
     yaml = pytest.importorskip("yaml")
-    signs, digits = ("", "-", "+"), ("0", "7", "08", "1_0", "0x", "0xA", "0b1", "1.", ".1", "1.2", "1e5", "1.e+5", "1.5E-3", ".e", "5:6", "5:60")
+    signs, digits = (
+        ("", "-", "+"),
+        ("0", "7", "08", "1_0", "0x", "0xA", "0b1", "1.", ".1", "1.2", "1e5", "1.e+5", "1.5E-3", ".e", "5:6", "5:60"),
+    )
     for word in (sign + digit for sign in signs for digit in digits):
         assert values(f"a: {word}")["a"] == yaml.safe_load(f"a: {word}")["a"], word
 
@@ -119,7 +122,9 @@ def test_a_key_repeated_with_the_same_value_is_none_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"a: \xff\n", "UTF-8"), (b"a: 1\n" + b"#" * LIMIT, "too large")], ids=["not UTF-8", "too large"]
+    ("content", "said"),
+    [(b"a: \xff\n", "UTF-8"), (b"a: 1\n" + b"#" * LIMIT, "too large")],
+    ids=["not UTF-8", "too large"],
 )
 def test_bytes_that_are_no_yaml(content: bytes, said: str, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"

@@ -22,6 +22,8 @@ from mindport.checkpoint.safetensors import make_header
 from mindport.cli.app import app
 from mindport.config.audit import Row
 from mindport.config.diff import EFFECTS, Change, Side, Slots
+from mindport.config.mindformers.findings import ConfigFinding
+from mindport.config.mindformers.upgrade_work import UpgradeStep
 from mindport.config.tokenizer_check import Finding, SpecialToken, TokenizerCheck
 from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.verify.alignment import Alignment, Settings
@@ -58,6 +60,8 @@ OBJECTS = (
     TokenizerCheck,
     SpecialToken,
     Finding,
+    ConfigFinding,
+    UpgradeStep,
     Difference,
     Gate,
     Text,
@@ -209,8 +213,21 @@ def printed(*arguments: Path | str) -> dict[str, Any]:
     return found
 
 
+TRAINING = """\
+run_mode: train
+trainer: {type: CausalLanguageModelingTrainer}
+optimizer: {type: AdamW, learning_rate: 0.1}
+runner_wrapper: {type: MFTrainOneStepCell}
+runner_config: {batch_size: 2}
+train_dataset: {data_loader: {type: MindDataset}}
+parallel_config: {data_parallel: 2}
+model: {model_config: {type: LlamaConfig, num_layers: 2}}
+"""
+"""A MindFormers YAML with which nothing is wrong."""
+
+
 @each_cli_page
-@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert", "export"])
+@pytest.mark.parametrize("verb", ["list", "inspect", "diff", "convert", "export", "validate", "upgrade"])
 def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path, tmp_path: Path) -> None:
     arguments: dict[str, list[Path | str]] = {
         "list": [],
@@ -218,7 +235,10 @@ def test_json_keys_are_those_that_are_printed(page: Path, verb: str, model: Path
         "diff": [model, model],
         "convert": [model, "--output", tmp_path / "out"],
         "export": [tmp_path / "out", "--output", tmp_path / "back"],
+        "validate": [tmp_path / "run.yaml"],
+        "upgrade": [tmp_path / "run.yaml", "--to", "1.9"],
     }
+    (tmp_path / "run.yaml").write_text(TRAINING)
     if verb == "export":
         printed("convert", *arguments["convert"], "--json")
     found = printed(verb, *arguments[verb], "--json")

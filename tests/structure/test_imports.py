@@ -178,6 +178,17 @@ def test_emitting_for_mindformers_loads_nothing_heavy() -> None:
     assert loaded_after(code) == set()
 
 
+@pytest.mark.parametrize("verb", ["validate", "upgrade"])
+def test_verbs_on_yaml_load_its_parser_alone(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "run_mode: train\nparallel_config: {data_parallel: 2}\nmodel: {model_config: {type: LlamaConfig}}\n"
+    )
+    arguments = {"validate": ["validate", str(file)], "upgrade": ["upgrade", str(file), "--to", "1.9"]}[verb]
+    code = "from mindport.cli.app import main; main()"
+    assert loaded_after(code, *arguments, ends_with=1) == {"ruamel"}
+
+
 def _comparands(node: ast.Compare) -> Iterator[ast.expr]:
     for operand in (node.left, *node.comparators):
         yield operand

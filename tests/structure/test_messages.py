@@ -25,7 +25,7 @@ from mindport.config.hf import from_hf
 from mindport.config.mindformers import lint
 from mindport.config.mindformers.findings import LEVELS
 from mindport.config.mindformers.relocate import MISSPELLED, MOVES, TAKEN
-from mindport.config.mindformers.upgrade import ACTIONS
+from mindport.config.mindformers.upgrade_work import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 

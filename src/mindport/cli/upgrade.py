@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,20 +11,22 @@ from mindport.cli.options import Json
 from mindport.cli.output import finish, print_table
 from mindport.cli.validate import print_finding
 from mindport.config.mindformers.findings import ERROR
-from mindport.config.mindformers.upgrade import LEFT, Upgrade, UpgradeStep, default_output, upgrade
-from mindport.config.mindformers.validate import validate_file
-from mindport.config.yaml_file import parse_yaml, read_yaml, write_text
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
-from mindport.targets.mindformers import version_named
+
+if TYPE_CHECKING:
+    from mindport.config.mindformers.upgrade import Upgrade
+    from mindport.config.mindformers.upgrade_work import UpgradeStep
 
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)],
     to: Annotated[
         str,
-        typer.Option("--to", metavar="VERSION", help=tr("Version of MindFormers to go to, newer or older."), show_default=False),
+        typer.Option(
+            "--to", metavar="VERSION", help=tr("Version of MindFormers to go to, newer or older."), show_default=False
+        ),
     ],
     start: Annotated[
         str | None,
@@ -41,6 +43,12 @@ def command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help=tr("Replace the file if it exists."))] = False,
     as_json: Json = False,
 ) -> None:
+    # Rules and tables that no other verb needs.
+    from mindport.config.mindformers.upgrade import default_output, upgrade
+    from mindport.config.mindformers.validate import validate_file
+    from mindport.config.yaml_file import parse_yaml, read_yaml, write_text
+    from mindport.targets.mindformers import version_named
+
     target = version_named(to)
     source = read_yaml(file)
     done = upgrade(source, target, version_named(start) if start is not None else None)
@@ -69,6 +77,8 @@ def _cells(step: UpgradeStep) -> tuple[str, ...]:
 
 
 def _error(done: Upgrade, errors: int, version: str) -> MindportError | None:
+    from mindport.config.mindformers.upgrade_work import LEFT
+
     left = sum(step.action == LEFT for step in done.steps)
     if left:
         return MindportError(
@@ -77,7 +87,10 @@ def _error(done: Upgrade, errors: int, version: str) -> MindportError | None:
         )
     if errors:
         return MindportError(
-            tr("Everything was carried over, and MindFormers {version} would not train with it as meant.", version=version),
+            tr(
+                "Everything was carried over, and MindFormers {version} would not train with it as meant.",
+                version=version,
+            ),
             tr("Correct the errors above, or those under `findings`."),
         )
     return None

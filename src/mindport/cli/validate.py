@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mindport.cli.options import Json
 from mindport.cli.output import finish
 from mindport.config.mindformers.findings import ERROR, NOTE, WARNING, ConfigFinding
-from mindport.config.mindformers.validate import Validation, validate
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
+
+if TYPE_CHECKING:
+    from mindport.config.mindformers.validate import Validation
 
 _COLOURS = {ERROR: "red", WARNING: "yellow", NOTE: "cyan"}
 
 
 def command(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=tr("A MindFormers YAML."), show_default=False)],
     version: Annotated[
         str | None,
         typer.Option(
@@ -37,6 +37,8 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:
+    from mindport.config.mindformers.validate import validate  # rules and tables that no other verb needs
+
     found = validate(file, version, devices)
     if not as_json:
         typer.echo(

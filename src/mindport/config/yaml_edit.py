@@ -98,7 +98,9 @@ class Editor:
             its lines, without the indentation and line ends, to be put elsewhere.
         """
         start, end, indent = self._lines_of(way)
-        lines = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in self.text[start:end].splitlines()]
+        lines = [
+            line[indent:] if not line[:indent].strip() else line.lstrip() for line in self.text[start:end].splitlines()
+        ]
         self._remove(start, end)
         return lines
 
@@ -118,7 +120,9 @@ class Editor:
             first = value.value[0][0]
             self._insert(self._line_end(value.end, first.start), _indented(lines, self._column(first.start)))
         elif value.kind == "scalar" and value.plain and value.value == "" and not value.anchor:
-            self._insert(self._line_end(value.end, entry.key.start), _indented(lines, self._column(entry.key.start) + 2))
+            self._insert(
+                self._line_end(value.end, entry.key.start), _indented(lines, self._column(entry.key.start) + 2)
+            )
         elif value.kind == "map" and value.flow and len(lines) == 1 and "#" not in lines[0]:
             separator = ", " if value.value else ""
             last = value.value[-1][1].end if value.value else value.start + 1

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mindport.config.json_file import read_limited
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
-if TYPE_CHECKING:
-    from ruamel.yaml.events import Event
+Event = Any
+"""Of ruamel.yaml's parser, which declares neither tags nor anchors."""
 
 LIMIT = 512 << 10
 """Bytes; training files have some ten thousand."""
@@ -40,7 +40,7 @@ class Node:
 
     Args:
         kind: "scalar", "list", "map" or "alias".
-        value: the text of a scalar; a list of nodes; a list of (key, value) pairs of nodes; the node an alias stands for.
+        value: the text of a scalar; a list of nodes; a list of (key, value) pairs of nodes; what an alias stands for.
         start, end: where its text begins and ends, in characters; of a block, `end` is where its last value ends.
         line: the line it starts on, from 1.
         plain: a scalar without quotes.
@@ -235,7 +235,8 @@ class _Composer:
         name = str(event.anchor)
         if name not in self.anchors:
             raise _invalid(
-                self.path, tr("the alias {name} stands for nothing before it (line {line})", name=name, line=_line(event))
+                self.path,
+                tr("the alias {name} stands for nothing before it (line {line})", name=name, line=_line(event)),
             )
         meant = self.anchors[name]
         return Node(
@@ -364,4 +365,6 @@ def _described(error: Any) -> str:
 
 
 def _invalid(path: Path, why: str) -> MindportError:
-    return MindportError(tr("{path} is not a YAML file that can be read: {why}.", path=path, why=why), tr("Correct it."))
+    return MindportError(
+        tr("{path} is not a YAML file that can be read: {why}.", path=path, why=why), tr("Correct it.")
+    )

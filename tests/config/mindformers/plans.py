@@ -49,7 +49,9 @@ def as_yaml(row: Row) -> dict[str, Any]:
     heads = "num_attention_heads" if mcore or glm else "num_heads"
     groups = "num_key_value_heads" if mcore else "multi_query_group_num" if glm else "n_kv_heads"
     layers = "num_hidden_layers" if mcore else "num_layers"
-    model = _section(row, {layers: "num_layers", "hidden_size": "hidden_size", heads: "num_heads", groups: "n_kv_heads"})
+    model = _section(
+        row, {layers: "num_layers", "hidden_size": "hidden_size", heads: "num_heads", groups: "n_kv_heads"}
+    )
     model |= _section(
         row,
         {

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mindport.config.mindformers.known import in_span, section_keys, strict_sections
-from mindport.config.mindformers.upgrade import (
+from mindport.config.mindformers.upgrade import upgrade
+from mindport.config.mindformers.upgrade_work import (
     ACTIONS,
     ADDED,
     DROPPED,
@@ -17,7 +18,6 @@ from mindport.config.mindformers.upgrade import (
     RENAMED,
     RESTORED,
     UpgradeStep,
-    upgrade,
 )
 from mindport.config.mindformers.validate import validate_file
 from mindport.config.yaml_edit import CannotEditError, Editor
@@ -172,7 +172,11 @@ def test_going_back_to_a_version_that_knows_less() -> None:
     text, steps = carried(MCORE, "1.7")
     assert of(steps, RENAMED) == {"use_legacy_format": "ckpt_use_legacy_format"}
     assert of(steps, ADDED) == {"load_checkpoint": "'/path/to/weights'"}
-    assert set(of(steps, DROPPED)) == {"checkpoint", "monitor_config.health_checkpoint", "model.model_config.window_size"}
+    assert set(of(steps, DROPPED)) == {
+        "checkpoint",
+        "monitor_config.health_checkpoint",
+        "model.model_config.window_size",
+    }
     values = file(text).values
     assert values["load_checkpoint"] == "/path/to/weights"
     assert values["monitor_config"] == {"monitor_on": True}
@@ -209,7 +213,9 @@ def test_only_changes_on_the_way_are_made() -> None:
 
 
 def test_adam_before_there_was_adamw() -> None:
-    text, _ = carried(MCORE.replace("use_legacy: False\n", "").replace("model_type: deepseek_v3", "type: LlamaConfig"), "1.1")
+    text, _ = carried(
+        MCORE.replace("use_legacy: False\n", "").replace("model_type: deepseek_v3", "type: LlamaConfig"), "1.1"
+    )
     assert file(text).values["optimizer"] == {"type": "FP32StateAdamWeightDecay", "beta1": 0.9, "beta2": 0.95}
 
 
@@ -226,6 +232,20 @@ def test_keys_in_the_wrong_section_are_moved() -> None:
     assert values["recompute_config"] == {"recompute": True}
     assert "weight_decay: 0.1  # as in the article" in there
     assert errors(there, "1.9") == set()
+
+
+def test_a_section_within_another_is_moved_out() -> None:
+    within = "  model_parallel: 1\n  recompute:   # of activations\n    recompute: True\n    mp_comm_recompute: False\n"
+    text = OLD.replace("  model_parallel: 1\n", within)
+    there, steps = carried(text, "1.9")
+    assert of(steps, MOVED) == {"parallel_config.recompute": "recompute_config"}
+    assert file(there).values["recompute_config"] == {"recompute": True, "mp_comm_recompute": False}
+    assert "recompute_config:   # of activations\n  recompute: True" in there
+    assert errors(there, "1.9") == set()
+    taken, steps = carried(text + "\nrecompute_config:\n  recompute: False\n", "1.9")
+    assert set(of(steps, LEFT)) == {"parallel_config.recompute"}
+    assert file(taken).values["recompute_config"] == {"recompute": False}
+    assert "mp_comm_recompute: False" in taken
 
 
 def test_a_place_that_is_taken_is_not_overwritten() -> None:
@@ -260,7 +280,9 @@ def test_what_is_written_in_brackets_is_left_and_said() -> None:
 
 
 def test_what_is_referred_to_is_left() -> None:
-    text = OLD.replace("auto_tune: False", "auto_tune: &never False").replace("  epochs: 2", "  epochs: 2\n  sink_mode: *never")
+    text = OLD.replace("auto_tune: False", "auto_tune: &never False").replace(
+        "  epochs: 2", "  epochs: 2\n  sink_mode: *never"
+    )
     there, steps = carried(text, "1.9")
     assert of(steps, LEFT) == {"auto_tune": ""}
     assert file(there).values["auto_tune"] is False
@@ -271,7 +293,7 @@ def test_models_that_are_gone_are_refused() -> None:
     with pytest.raises(MindportError, match="no BloomLMHeadModel"):
         carried(bloom, "1.9")
     assert carried(bloom, "1.3")[1]
-    with pytest.raises(MindportError, match="mcore models, which MindFormers 1.5"):
+    with pytest.raises(MindportError, match=r"mcore models, which MindFormers 1\.5"):
         carried(MCORE, "1.5")
     with pytest.raises(MindportError, match="no mcore graph of telechat3"):
         carried(MCORE.replace("deepseek_v3", "telechat3"), "1.8")

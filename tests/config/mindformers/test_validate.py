@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,21 +121,69 @@ WRONG: list[Wrong] = [
     (MCORE, {f"{M}.vocab_size": 513}, "vocab-tp", WARNING, f"{M}.vocab_size"),
     (MCORE, {f"{P}.model_parallel": 1, f"{P}.data_parallel": 4}, "sp-without-tp", ERROR, f"{P}.use_seq_parallel"),
     (LEGACY, {f"{P}.model_parallel": 1, f"{P}.data_parallel": 4}, "sp-without-tp", WARNING, f"{P}.use_seq_parallel"),
-    (LEGACY, {f"{M}.fine_grain_interleave": 2, f"{P}.use_seq_parallel": False}, "fine-grain-without-sp", ERROR, f"{M}.fine_grain_interleave"),
+    (
+        LEGACY,
+        {f"{M}.fine_grain_interleave": 2, f"{P}.use_seq_parallel": False},
+        "fine-grain-without-sp",
+        ERROR,
+        f"{M}.fine_grain_interleave",
+    ),
     (MCORE, {f"{M}.max_position_embeddings": 2048}, "seq-positions", WARNING, f"{M}.seq_length"),
     (MCORE, {f"{P}.context_parallel_algo": "ring"}, "cp-algorithm", ERROR, f"{P}.context_parallel_algo"),
-    (MCORE, {f"{P}.context_parallel": 2, f"{P}.data_parallel": 1, f"{M}.use_flash_attention": False}, "cp-flash-attention", ERROR, f"{P}.context_parallel"),
-    (MCORE, {f"{P}.context_parallel": 2, f"{P}.data_parallel": 1, f"{M}.seq_length": 4095}, "cp-seq", ERROR, f"{P}.context_parallel"),
-    (LEGACY, {f"{P}.context_parallel": 4, f"{P}.context_parallel_algo": "ulysses_cp"}, "ulysses-heads", ERROR, f"{P}.context_parallel"),
-    (LEGACY, {f"{P}.context_parallel": 4, f"{P}.context_parallel_algo": "hybrid_cp", f"{P}.ulysses_degree_in_cp": 3}, "ulysses-degree", ERROR, f"{P}.ulysses_degree_in_cp"),
-    (MCORE, {f"{P}.context_parallel": 2, f"{P}.context_parallel_algo": "hybrid_cp"}, "hybrid-mcore", ERROR, f"{P}.context_parallel_algo"),
+    (
+        MCORE,
+        {f"{P}.context_parallel": 2, f"{P}.data_parallel": 1, f"{M}.use_flash_attention": False},
+        "cp-flash-attention",
+        ERROR,
+        f"{P}.context_parallel",
+    ),
+    (
+        MCORE,
+        {f"{P}.context_parallel": 2, f"{P}.data_parallel": 1, f"{M}.seq_length": 4095},
+        "cp-seq",
+        ERROR,
+        f"{P}.context_parallel",
+    ),
+    (
+        LEGACY,
+        {f"{P}.context_parallel": 4, f"{P}.context_parallel_algo": "ulysses_cp"},
+        "ulysses-heads",
+        ERROR,
+        f"{P}.context_parallel",
+    ),
+    (
+        LEGACY,
+        {f"{P}.context_parallel": 4, f"{P}.context_parallel_algo": "hybrid_cp", f"{P}.ulysses_degree_in_cp": 3},
+        "ulysses-degree",
+        ERROR,
+        f"{P}.ulysses_degree_in_cp",
+    ),
+    (
+        MCORE,
+        {f"{P}.context_parallel": 2, f"{P}.context_parallel_algo": "hybrid_cp"},
+        "hybrid-mcore",
+        ERROR,
+        f"{P}.context_parallel_algo",
+    ),
     (MCORE, {f"{M}.num_experts": 6, f"{P}.expert_parallel": 4}, "experts-ep", ERROR, f"{P}.expert_parallel"),
     (MCORE, {f"{M}.num_experts": 8, f"{P}.expert_parallel": 8}, "ep-ranks", ERROR, f"{P}.expert_parallel"),
     (LEGACY, {"moe_config": {"expert_num": 8}, f"{P}.expert_parallel": 4}, "ep-ranks", ERROR, f"{P}.expert_parallel"),
-    (MCORE, {**MLA_MOE, f"{M}.moe_token_dispatcher_type": "alltoall_deredundency"}, "dispatcher-ep", ERROR, f"{M}.moe_token_dispatcher_type"),
+    (
+        MCORE,
+        {**MLA_MOE, f"{M}.moe_token_dispatcher_type": "alltoall_deredundency"},
+        "dispatcher-ep",
+        ERROR,
+        f"{M}.moe_token_dispatcher_type",
+    ),
     (MCORE, {**MLA_MOE, f"{P}.use_seq_parallel": False}, "moe-tp-without-sp", ERROR, f"{P}.use_seq_parallel"),
     (MCORE, {"parallel.full_batch": False}, "dataset-strategy", ERROR, "parallel.dataset_strategy"),
-    (MCORE, {"parallel.full_batch": False, "parallel.dataset_strategy": [[4, 1]]}, "dataset-strategy", ERROR, "parallel.dataset_strategy"),
+    (
+        MCORE,
+        {"parallel.full_batch": False, "parallel.dataset_strategy": [[4, 1]]},
+        "dataset-strategy",
+        ERROR,
+        "parallel.dataset_strategy",
+    ),
     (LEGACY, {"optimizer.type": "Muon"}, "muon", ERROR, "optimizer.type"),
     (MCORE, {f"{P}.pipeline_stage": 16}, "layers-stages", ERROR, f"{P}.pipeline_stage"),
     (MCORE, {f"{M}.pp_interleave_num": 2}, "interleave-off", WARNING, f"{M}.pp_interleave_num"),
@@ -147,15 +196,39 @@ WRONG: list[Wrong] = [
     (MCORE, {f"{P}.micro_batch_num": 1}, "micro-batches", ERROR, f"{P}.micro_batch_num"),
     (MCORE, {f"{P}.micro_batch_num": 3}, "few-micro-batches", WARNING, f"{P}.micro_batch_num"),
     (MCORE, {f"{P}.pipeline_stage": 1, f"{P}.data_parallel": 4}, "micro-batch-reset", NOTE, f"{P}.micro_batch_num"),
-    (MCORE, {"runner_config.gradient_accumulation_steps": 4}, "accumulation-reset", NOTE, "runner_config.gradient_accumulation_steps"),
+    (
+        MCORE,
+        {"runner_config.gradient_accumulation_steps": 4},
+        "accumulation-reset",
+        NOTE,
+        "runner_config.gradient_accumulation_steps",
+    ),
     (MCORE, {"micro_batch_interleave_num": 2}, "interleaved-copies", ERROR, "micro_batch_interleave_num"),
-    (LEGACY, {"parallel.pipeline_config.pipeline_scheduler": "seqvpp"}, "seqvpp-split", ERROR, "parallel.pipeline_config.pipeline_scheduler"),
+    (
+        LEGACY,
+        {"parallel.pipeline_config.pipeline_scheduler": "seqvpp"},
+        "seqvpp-split",
+        ERROR,
+        "parallel.pipeline_config.pipeline_scheduler",
+    ),
     (LEGACY, {f"{P}.seq_split_num": 2}, "seqpipe-recompute", ERROR, "recompute_config.recompute"),
     (MCORE, {f"{P}.seq_split_num": 2}, "seqpipe-mcore", ERROR, f"{P}.seq_split_num"),
-    (MCORE, {"parallel.pipeline_config.pipeline_scheduler": "zero_bubble_v"}, "zero-bubble", ERROR, f"{M}.pp_interleave_num"),
+    (
+        MCORE,
+        {"parallel.pipeline_config.pipeline_scheduler": "zero_bubble_v"},
+        "zero-bubble",
+        ERROR,
+        f"{M}.pp_interleave_num",
+    ),
     (MCORE, {"recompute_config.recompute": [1, 1, 1]}, "recompute-stages", ERROR, "recompute_config.recompute"),
     (MCORE, {"recompute_config.select_recompute": "all"}, "recompute-form", ERROR, "recompute_config.select_recompute"),
-    (MCORE, {"recompute_config.recompute_slice_activation": True}, "recompute-slice", ERROR, "recompute_config.recompute_slice_activation"),
+    (
+        MCORE,
+        {"recompute_config.recompute_slice_activation": True},
+        "recompute-slice",
+        ERROR,
+        "recompute_config.recompute_slice_activation",
+    ),
     (MCORE, {f"{P}.model_parallel": "2"}, "wrong-type", ERROR, f"{P}.model_parallel"),
     (MCORE, {"use_parallel": "Flase"}, "wrong-type", ERROR, "use_parallel"),
     (MCORE, {"run_mode": "training"}, "run-mode", ERROR, "run_mode"),
@@ -185,13 +258,31 @@ WRONG: list[Wrong] = [
     (MCORE, {f"{M}.params_dtype": "float33"}, "dtype", ERROR, f"{M}.params_dtype"),
     (MCORE, {f"{M}.rotary_dtype": "float16"}, "rotary-float16", ERROR, f"{M}.rotary_dtype"),
     (MCORE, {f"{M}.compute_dtype": "float16"}, "scale-float16", WARNING, "runner_wrapper.scale_sense"),
-    (MCORE, {"runner_wrapper.scale_sense": {"type": "DynamicLossScaleUpdateCell"}}, "scale-bfloat16", NOTE, "runner_wrapper.scale_sense"),
+    (
+        MCORE,
+        {"runner_wrapper.scale_sense": {"type": "DynamicLossScaleUpdateCell"}},
+        "scale-bfloat16",
+        NOTE,
+        "runner_wrapper.scale_sense",
+    ),
     (MCORE, {f"{M}.hidden_dropout": 0}, "dropout", ERROR, f"{M}.hidden_dropout"),
     (MCORE, {f"{M}.position_embedding_type": "llama3"}, "mcore-refuses", ERROR, f"{M}.position_embedding_type"),
-    (MCORE, {f"{M}.use_attn_mask_compression": True, f"{M}.seq_length": 1024}, "mcore-refuses", ERROR, f"{M}.use_attn_mask_compression"),
+    (
+        MCORE,
+        {f"{M}.use_attn_mask_compression": True, f"{M}.seq_length": 1024},
+        "mcore-refuses",
+        ERROR,
+        f"{M}.use_attn_mask_compression",
+    ),
     (MCORE, {f"{M}.num_nextn_predict_layers": 2}, "mcore-refuses", ERROR, f"{M}.num_nextn_predict_layers"),
     (MCORE, {**MLA_MOE, f"{M}.moe_grouped_gemm": False}, "mcore-refuses", ERROR, f"{M}.moe_grouped_gemm"),
-    (MCORE, {**MLA_MOE, f"{M}.moe_router_load_balancing_type": "aux_loss"}, "mcore-refuses", ERROR, f"{M}.moe_router_load_balancing_type"),
+    (
+        MCORE,
+        {**MLA_MOE, f"{M}.moe_router_load_balancing_type": "aux_loss"},
+        "mcore-refuses",
+        ERROR,
+        f"{M}.moe_router_load_balancing_type",
+    ),
     (MCORE, {**MLA_MOE, f"{M}.n_group": 3}, "mcore-refuses", ERROR, f"{M}.n_group"),
     (MCORE, {**MLA_MOE, f"{M}.apply_rope_fusion": True}, "mcore-refuses", ERROR, f"{M}.apply_rope_fusion"),
     (MCORE, {"lr_schedule.warmup_ratio": 3}, "lr-ratio", ERROR, "lr_schedule.warmup_ratio"),
@@ -201,10 +292,34 @@ WRONG: list[Wrong] = [
     (MCORE, {"auto_trans_ckpt": True}, "load-nothing", WARNING, "auto_trans_ckpt"),
     (MCORE, {"use_legacy_format": False, "resume_training": "x.ckpt"}, "resume-form", ERROR, "resume_training"),
     (MCORE, {"use_legacy_format": False, "only_save_strategy": True}, "only-strategy", ERROR, "only_save_strategy"),
-    (MCORE, {"callbacks.0": {"type": "CheckpointMonitor", "prefix": "my_rank"}}, "prefix-rank", ERROR, "callbacks[0].prefix"),
-    (MCORE, {"callbacks.0": {"type": "CheckpointMonitor", "remove_redundancy": True}}, "redundancy-ckpt", ERROR, "callbacks[0].remove_redundancy"),
-    (MCORE, {"train_dataset.data_loader.config": {"seq_length": 2048}}, "data-seq", ERROR, "train_dataset.data_loader.config.seq_length"),
-    (LEGACY, {"train_dataset.data_loader.type": "BlendedMegatronDatasetDataLoader"}, "sliced-inputs", ERROR, f"{M}.input_sliced_sig"),
+    (
+        MCORE,
+        {"callbacks.0": {"type": "CheckpointMonitor", "prefix": "my_rank"}},
+        "prefix-rank",
+        ERROR,
+        "callbacks[0].prefix",
+    ),
+    (
+        MCORE,
+        {"callbacks.0": {"type": "CheckpointMonitor", "remove_redundancy": True}},
+        "redundancy-ckpt",
+        ERROR,
+        "callbacks[0].remove_redundancy",
+    ),
+    (
+        MCORE,
+        {"train_dataset.data_loader.config": {"seq_length": 2048}},
+        "data-seq",
+        ERROR,
+        "train_dataset.data_loader.config.seq_length",
+    ),
+    (
+        LEGACY,
+        {"train_dataset.data_loader.type": "BlendedMegatronDatasetDataLoader"},
+        "sliced-inputs",
+        ERROR,
+        f"{M}.input_sliced_sig",
+    ),
 ]
 
 
@@ -223,7 +338,9 @@ def test_a_rule_sees_what_it_is_for(wrong: Wrong) -> None:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    content = changed(MCORE, {f"{P}.data_parallel": 3, f"{M}.vocab_size": 513, f"{M}.hidden_dropout": 0, f"{P}.bogus": 1})
+    content = changed(
+        MCORE, {f"{P}.data_parallel": 3, f"{M}.vocab_size": 513, f"{M}.hidden_dropout": 0, f"{P}.bogus": 1}
+    )
     codes = {finding.code for finding in found(content)}
     assert {"devices", "vocab-tp", "dropout", "unknown-key"} <= codes
 
@@ -233,7 +350,17 @@ def test_all_problems_are_reported_at_once() -> None:
     [
         ({f"{M}.num_key_value_heads": 1}, "kv-heads-tp", f"{P}.model_parallel", 1),
         ({f"{M}.num_hidden_layers": 9}, "offset-sum", f"{M}.offset", [0, 1]),
-        ({f"{M}.num_hidden_layers": 11, f"{P}.pipeline_stage": 4, f"{P}.data_parallel": 1, f"{P}.micro_batch_num": 8}, "offset-sum", f"{M}.offset", None),
+        (
+            {
+                f"{M}.num_hidden_layers": 11,
+                f"{P}.pipeline_stage": 4,
+                f"{P}.data_parallel": 1,
+                f"{P}.micro_batch_num": 8,
+            },
+            "offset-sum",
+            f"{M}.offset",
+            None,
+        ),
         ({f"{P}.data_parallel": 1}, "devices", f"{P}.data_parallel", 2),
         ({f"{P}.micro_batch_num": 1}, "micro-batches", f"{P}.micro_batch_num", 4),
     ],
@@ -250,7 +377,9 @@ def test_a_value_that_is_offered_works(changes: dict[str, Any], code: str, key: 
 def test_experts_may_go_over_tensor_parallel_ranks_only_in_mcore() -> None:
     wide = {f"{P}.expert_parallel": 4, f"{M}.num_experts": 8}
     assert "ep-ranks" not in {f.code for f in found(changed(MCORE, wide))}
-    assert "ep-ranks" in {f.code for f in found(changed(LEGACY, {f"{P}.expert_parallel": 4, "moe_config": {"expert_num": 8}}))}
+    assert "ep-ranks" in {
+        f.code for f in found(changed(LEGACY, {f"{P}.expert_parallel": 4, "moe_config": {"expert_num": 8}}))
+    }
 
 
 def test_rules_are_those_of_the_version() -> None:
@@ -279,7 +408,9 @@ def test_only_unquoted_numbers_are_texts_by_mistake() -> None:
 
 def test_lines_are_those_of_the_file() -> None:
     text = "run_mode: train\nparallel_config:\n  data_parallel: 1\n\n  bogus: 1\n"
-    (finding,) = [f for f in validate_file(parse_yaml(text, Path("x")), version_named("1.9")).findings if f.path == f"{P}.bogus"]
+    (finding,) = [
+        f for f in validate_file(parse_yaml(text, Path("x")), version_named("1.9")).findings if f.path == f"{P}.bogus"
+    ]
     assert finding.line == 5
 
 
@@ -353,11 +484,26 @@ CORPUS = Path(__file__).parents[3].parent / "shared/corpus/training"
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.yaml")) if CORPUS.is_dir() else [], ids=lambda path: path.name)
 def test_files_of_the_corpus_never_break_it(path: Path) -> None:
-    try:
-        result = validate(path)
-    except MindportError as error:
-        assert "\n" not in error.message
+    if not path.name.startswith("mindformers_yaml"):
+        with suppress(MindportError):  # or it has a section of this name
+            assert validate(path).findings
         return
-    assert result.findings == sorted(result.findings, key=lambda f: (["error", "warning", "note"].index(f.level), f.line or 0))
-    if path.name.startswith("mindformers_yaml"):
-        assert result.count(ERROR) == 0
+    result = validate(path)
+    assert result.findings == sorted(
+        result.findings, key=lambda f: (["error", "warning", "note"].index(f.level), f.line or 0)
+    )
+    assert result.count(ERROR) == 0
+
+
+SHIPPED = sorted((Path(__file__).parents[3] / ".venv-mindformers").glob("lib/python3*/site-packages/configs/**/*.yaml"))
+
+WRONG_AS_SHIPPED = {"pretrain_telechat3_105b_a4b_4k.yaml": {"offset-sum"}}
+"""Files of MindFormers 1.9 that its own code refuses: 45 layers on 8 stages, without an offset."""
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_files_that_mindformers_ships_have_no_errors(path: Path) -> None:
+    if path.parent.name == "convert_config":
+        pytest.skip("for a converter of weights, not for a run")
+    codes = {finding.code for finding in validate(path, "1.9").findings if finding.level == ERROR}
+    assert codes == WRONG_AS_SHIPPED.get(path.name, set())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-"""MindFormers stops, or computes something else than was meant; it runs, but not as well as it could; it changes a value
-of its own accord, which is often harmless."""
+"""MindFormers stops, or computes something else than was meant; it runs, but not as well as it could; it changes a
+value of its own accord, which is often harmless."""
 
 LEVELS = (ERROR, WARNING, NOTE)
 
@@ -19,7 +19,7 @@ class ConfigFinding:
         code: its name, the same in every version of Mindport.
         level: ERROR, WARNING or NOTE.
         path: the key it is about, `section.key`; "" for the file.
-        line: where the key stands, from 1; None where it does not.
+        line: where the key stands, or else its section, from 1; None where neither does.
         message: what is wrong, with the values.
         reason: why that matters.
         fix: values that would work, or what to do; "" where the message says it.

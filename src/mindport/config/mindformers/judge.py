@@ -62,4 +62,16 @@ class Case:
 
     def _finding(self, code: str, level: str, name: str, message: str, reason: str, fix: str) -> ConfigFinding:
         place = self.placed.place(name)
-        return ConfigFinding(code, level, place, self.lines.get(place), message, reason, fix)
+        return ConfigFinding(code, level, place, line_of(place, self.lines), message, reason, fix)
+
+
+def line_of(path: str, lines: Mapping[str, int]) -> int | None:
+    """The line of a key; of one that is not there, that of its section."""
+    while path and path not in lines:
+        path = path.rpartition(".")[0]
+    return lines.get(path) if path else None
+
+
+def listed(numbers: list[int]) -> str:
+    """Numbers with commas between them."""
+    return ", ".join(map(str, numbers))

@@ -46,7 +46,9 @@ def table(name: str) -> dict[str, Any]:
 def in_span(version: Version, span: str) -> bool:
     """Whether a version lies in a span."""
     since, until = span.split("-")
-    return not (since and version.order < VERSIONS[since].order) and not (until and version.order > VERSIONS[until].order)
+    return not (since and version.order < VERSIONS[since].order) and not (
+        until and version.order > VERSIONS[until].order
+    )
 
 
 def since(version: Version, name: str) -> bool:

@@ -23,7 +23,10 @@ def stages(case: Case) -> Findings:
         yield case.warning(
             "interleave-off",
             "virtual_pipeline_model_parallel_size",
-            tr("pp_interleave_num = {parts} without pipeline_interleave.", parts=plan.virtual_pipeline_model_parallel_size),
+            tr(
+                "pp_interleave_num = {parts} without pipeline_interleave.",
+                parts=plan.virtual_pipeline_model_parallel_size,
+            ),
             tr("it has no effect"),
             "parallel.pipeline_config.pipeline_interleave: True",
         )
@@ -56,7 +59,7 @@ def offsets(case: Case) -> Findings:
         return
     counts_mtp = case.config_class in COUNTS_MTP if case.legacy else not case.since("1.7")
     layers += (plan.mtp_num_layers or 0) if counts_mtp else 0
-    even = tr("offset: {offset}", offset=even_offset(layers, stages, parts))
+    even = f"offset: {even_offset(layers, stages, parts)}"
     rows = _rows(plan.offset)
     if rows is None:
         yield case.error(
@@ -142,7 +145,10 @@ def micro_batches(case: Case) -> Findings:
         yield case.note(
             "accumulation-reset",
             "gradient_accumulation_steps",
-            tr("gradient_accumulation_steps = {count} has no effect with a pipeline.", count=plan.gradient_accumulation_steps),
+            tr(
+                "gradient_accumulation_steps = {count} has no effect with a pipeline.",
+                count=plan.gradient_accumulation_steps,
+            ),
             tr("the global batch is {batch} sequences", batch=plan.global_batch_size),
             tr("micro_batch_num: {count}, if that many were meant", count=count * plan.gradient_accumulation_steps),
         )
@@ -154,7 +160,7 @@ def micro_batches(case: Case) -> Findings:
             tr("MindSpore stops when it compiles: there must be as many as stages"),
             tr("micro_batch_num from {stages}, better {twice}", stages=stages, twice=2 * stages),
         )
-    elif 1 < stages and count < 2 * stages:
+    elif stages > 1 and count < 2 * stages:
         yield case.warning(
             "few-micro-batches",
             "micro_batch_num",
@@ -242,7 +248,12 @@ def recomputation(case: Case) -> Findings:
                 yield case.error(
                     "recompute-stages",
                     name,
-                    tr("{key} is for {given} stages, and there are {stages}.", key=name, given=len(value), stages=stages),
+                    tr(
+                        "{key} is for {given} stages, and there are {stages}.",
+                        key=name,
+                        given=len(value),
+                        stages=stages,
+                    ),
                     tr("it holds one number for each stage"),
                     str(value[:stages]),
                 )

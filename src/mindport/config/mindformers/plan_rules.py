@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mindport.config.mindformers.findings import ConfigFinding
-from mindport.config.mindformers.judge import Case, Findings
+from mindport.config.mindformers.judge import Case, Findings, listed
 from mindport.config.mindformers.pipeline_rules import PIPELINE_RULES
 from mindport.i18n import tr
 from mindport.schema.parallel_plan import common_divisors, divisors, next_multiple
@@ -22,10 +22,6 @@ REPEATS_KV_HEADS = ("ChatGLM2Config",)
 """Legacy classes that repeat key/value heads where there are too few for tensor parallelism."""
 
 ALGORITHMS = ("colossalai_cp", "ulysses_cp", "hybrid_cp")
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def unfit(case: Case) -> Findings:
@@ -48,7 +44,7 @@ def devices(case: Case) -> Findings:
     if plan.parallel_mode == "semi_auto" and product != case.devices:
         others = product // plan.data_parallel_size
         works = (
-            tr("data_parallel = {value}", value=case.devices // others)
+            f"data_parallel = {case.devices // others}"
             if case.devices % others == 0
             else tr("model_parallel * pipeline_stage * context_parallel that divides {devices}", devices=case.devices)
         )
@@ -84,7 +80,7 @@ def heads(case: Case) -> Findings:
             tr("this class cannot be given head_dim")
             if case.legacy
             else tr("the training graph asks for it, even where head_dim is given"),
-            tr("heads: {numbers}", numbers=_listed(divisors(hidden))),
+            tr("heads: {numbers}", numbers=listed(divisors(hidden))),
         )
     ulysses = plan.ulysses_degree_in_cp if plan.context_parallel_algo == "hybrid_cp" else 1
     if plan.context_parallel_algo == "ulysses_cp":
@@ -102,12 +98,12 @@ def heads(case: Case) -> Findings:
                 ulysses=ulysses,
             ),
             tr("whole heads go to each device"),
-            tr("model_parallel: {numbers}", numbers=_listed(common_divisors(heads, plan.num_query_groups))),
+            f"model_parallel: {listed(common_divisors(heads, plan.num_query_groups))}",
         )
     groups = plan.num_query_groups
     if groups is not None and groups % tp and not plan.multi_latent_attention:
         message = tr("{groups} key/value heads are not a multiple of {tp} tensor-parallel parts.", groups=groups, tp=tp)
-        works = tr("model_parallel: {numbers}", numbers=_listed(common_divisors(heads, groups)))
+        works = f"model_parallel: {listed(common_divisors(heads, groups))}"
         if case.legacy and case.config_class in REPEATS_KV_HEADS:
             yield case.warning(
                 "kv-heads-tp",
@@ -117,7 +113,9 @@ def heads(case: Case) -> Findings:
                 works,
             )
         else:
-            yield case.error("kv-heads-tp", "tensor_model_parallel_size", message, tr("whole heads go to each device"), works)
+            yield case.error(
+                "kv-heads-tp", "tensor_model_parallel_size", message, tr("whole heads go to each device"), works
+            )
 
 
 def widths(case: Case) -> Findings:
@@ -130,7 +128,7 @@ def widths(case: Case) -> Findings:
                 name,
                 tr("{key} = {value} is not a multiple of {tp} tensor-parallel parts.", key=name, value=value, tp=tp),
                 tr("the matrices of a feed-forward layer are cut along it"),
-                tr("model_parallel: {numbers}", numbers=_listed(common_divisors(plan.hidden_size, plan.ffn_hidden_size))),
+                f"model_parallel: {listed(common_divisors(plan.hidden_size, plan.ffn_hidden_size))}",
             )
 
 
@@ -182,7 +180,11 @@ def sequence(case: Case) -> Findings:
         yield case.warning(
             "seq-positions",
             "seq_length",
-            tr("seq_length {length} is longer than the {positions} positions of the model.", length=length, positions=positions),
+            tr(
+                "seq_length {length} is longer than the {positions} positions of the model.",
+                length=length,
+                positions=positions,
+            ),
             tr("it was not trained for the positions beyond"),
             tr("seq_length up to {positions}, or a scaling of the rotary embedding", positions=positions),
         )
@@ -214,7 +216,7 @@ def context_parallel(case: Case) -> Findings:
             "context_parallel_size",
             tr("seq_length {length} is not a multiple of context_parallel = {cp}.", length=plan.seq_length, cp=cp),
             tr("the sequence is cut into equal parts"),
-            tr("seq_length: {padded}", padded=next_multiple(plan.seq_length, cp)),
+            f"seq_length: {next_multiple(plan.seq_length, cp)}",
         )
     heads = plan.num_query_groups or plan.num_attention_heads
     tp = plan.tensor_model_parallel_size
@@ -222,7 +224,12 @@ def context_parallel(case: Case) -> Findings:
         yield case.error(
             "ulysses-heads",
             "context_parallel_size",
-            tr("Ulysses: context_parallel * model_parallel = {cp} * {tp} is more than {heads} heads.", cp=cp, tp=tp, heads=heads),
+            tr(
+                "Ulysses: context_parallel * model_parallel = {cp} * {tp} is more than {heads} heads.",
+                cp=cp,
+                tp=tp,
+                heads=heads,
+            ),
             tr("it spreads the heads over these devices"),
             tr("context_parallel up to {value}, or colossalai_cp", value=max(1, heads // tp)),
         )
@@ -230,9 +237,13 @@ def context_parallel(case: Case) -> Findings:
         yield case.error(
             "ulysses-degree",
             "ulysses_degree_in_cp",
-            tr("ulysses_degree_in_cp {degree} does not divide context_parallel = {cp}.", degree=plan.ulysses_degree_in_cp, cp=cp),
+            tr(
+                "ulysses_degree_in_cp {degree} does not divide context_parallel = {cp}.",
+                degree=plan.ulysses_degree_in_cp,
+                cp=cp,
+            ),
             tr("the devices are a grid of the two ways"),
-            tr("ulysses_degree_in_cp: {numbers}", numbers=_listed(divisors(cp))),
+            f"ulysses_degree_in_cp: {listed(divisors(cp))}",
         )
     if algorithm == "hybrid_cp" and case.mcore and case.since("1.9"):
         yield case.error(
@@ -253,7 +264,7 @@ def experts(case: Case) -> Findings:
             "expert_model_parallel_size",
             tr("{experts} experts are not a multiple of expert_parallel = {ep}.", experts=count, ep=ep),
             tr("whole experts go to each device"),
-            tr("expert_parallel: {numbers}", numbers=_listed(common_divisors(count, dp if case.legacy else dp * tp))),
+            f"expert_parallel: {listed(common_divisors(count, dp if case.legacy else dp * tp))}",
         )
     ranks, product = (dp, "data_parallel") if case.legacy else (dp * tp, "data_parallel * model_parallel")
     if ranks % ep:
@@ -262,7 +273,7 @@ def experts(case: Case) -> Findings:
             "expert_model_parallel_size",
             tr("expert_parallel = {ep} does not divide {product} = {ranks}.", ep=ep, product=product, ranks=ranks),
             tr("experts are spread over these devices"),
-            tr("expert_parallel: {numbers}", numbers=_listed(common_divisors(ranks, count))),
+            f"expert_parallel: {listed(common_divisors(ranks, count))}",
         )
     if plan.moe_token_dispatcher_type == "alltoall_deredundency" and ep < plan.npu_nums_per_device:
         yield case.error(
@@ -272,7 +283,14 @@ def experts(case: Case) -> Findings:
             tr("it needs at least as many as the {count} devices of a machine", count=plan.npu_nums_per_device),
             "alltoall",
         )
-    if count is not None and count > 1 and tp > 1 and not plan.sequence_parallel and case.since("1.6") and plan.use_parallel:
+    if (
+        count is not None
+        and count > 1
+        and tp > 1
+        and not plan.sequence_parallel
+        and case.since("1.6")
+        and plan.use_parallel
+    ):
         yield case.error(
             "moe-tp-without-sp",
             "sequence_parallel",
@@ -284,7 +302,12 @@ def experts(case: Case) -> Findings:
 
 def inputs(case: Case) -> Findings:
     plan = case.plan
-    if plan.full_batch or not plan.use_parallel or plan.parallel_mode not in ("semi_auto", "auto") or not case.since("1.6"):
+    if (
+        plan.full_batch
+        or not plan.use_parallel
+        or plan.parallel_mode not in ("semi_auto", "auto")
+        or not case.since("1.6")
+    ):
         return
     strategy, dp = plan.dataset_strategy, plan.data_parallel_size
     works = f"dataset_strategy: [[{dp}, 1], ...]"
@@ -300,7 +323,11 @@ def inputs(case: Case) -> Findings:
         yield case.error(
             "dataset-strategy",
             "dataset_strategy",
-            tr("dataset_strategy cuts the batch into {parts} parts, with data_parallel = {dp}.", parts=strategy[0][0], dp=dp),
+            tr(
+                "dataset_strategy cuts the batch into {parts} parts, with data_parallel = {dp}.",
+                parts=strategy[0][0],
+                dp=dp,
+            ),
             tr("each rank reads only its own part"),
             works,
         )
@@ -320,10 +347,20 @@ def optimizers(case: Case) -> Findings:
     shard = plan.optimizer_shard_size
     if shard is not None and shard > plan.data_parallel_size:
         wrong.append(
-            tr("optimizer_weight_shard_size {size} is more than data_parallel = {dp}", size=shard, dp=plan.data_parallel_size)
+            tr(
+                "optimizer_weight_shard_size {size} is more than data_parallel = {dp}",
+                size=shard,
+                dp=plan.data_parallel_size,
+            )
         )
     for clause in wrong:
-        yield case.error("muon", "optimizer", tr("The optimizer Muon: {clause}.", clause=clause), tr("MindFormers refuses it"), "AdamW")
+        yield case.error(
+            "muon",
+            "optimizer",
+            tr("The optimizer Muon: {clause}.", clause=clause),
+            tr("MindFormers refuses it"),
+            "AdamW",
+        )
 
 
 RULES: tuple[Callable[[Case], Findings], ...] = (

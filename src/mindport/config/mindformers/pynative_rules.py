@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mindport.config.mindformers.findings import ERROR, NOTE
-from mindport.config.mindformers.judge import Findings
+from mindport.config.mindformers.judge import Findings, listed
 from mindport.config.mindformers.known import in_span, table, versions_in
 from mindport.config.mindformers.value_rules import numbers
 from mindport.config.mindformers.yaml_case import YamlCase
@@ -50,14 +50,18 @@ def _section(case: YamlCase, path: str, content: Mapping[Any, Any]) -> Findings:
                     way,
                     tr("MindFormers {version} has no setting {key}.", version=case.version.name, key=brief(way)),
                     tr("it has no effect") if is_open else tr("MindFormers stops at a key it does not know here"),
-                    tr("MindFormers {versions}", versions=versions_in(next(iter(kinds)))) if kinds else "",
+                    f"MindFormers {versions_in(next(iter(kinds)))}" if kinds else "",
                 )
         elif kind == "section":
             if isinstance(value, Mapping):
                 yield from _section(case, way, value)
             elif value is not None:
                 yield case.find(
-                    "section-shape", ERROR, way, tr("{key} is not {kind}.", key=way, kind=tr("a mapping")), tr("its keys are read by name")
+                    "section-shape",
+                    ERROR,
+                    way,
+                    tr("{key} is not {kind}.", key=way, kind=tr("a mapping")),
+                    tr("its keys are read by name"),
                 )
         elif not _is(value, kind):
             yield case.find(
@@ -124,9 +128,13 @@ def layout(case: YamlCase) -> Findings:
             "devices",
             ERROR,
             "parallelism",
-            tr("tensor * context * pipeline parallelism = {product} does not divide {devices} devices.", product=others * max(shard, 1), devices=devices),
+            tr(
+                "tensor * context * pipeline parallelism = {product} does not divide {devices} devices.",
+                product=others * max(shard, 1),
+                devices=devices,
+            ),
             tr("data parallelism gets a whole number of devices"),
-            tr("one that divides {devices}: {numbers}", devices=devices, numbers=", ".join(map(str, divisors(devices)))),
+            tr("one that divides {devices}: {numbers}", devices=devices, numbers=listed(divisors(devices))),
         )
         return
     if shard < 1 and devices is not None:
@@ -136,9 +144,14 @@ def layout(case: YamlCase) -> Findings:
             "ep-ranks",
             ERROR,
             "parallelism.expert_parallel",
-            tr("expert_parallel = {ep} does not divide {product} = {ranks}.", ep=ep, product="data_parallel_shard * context_parallel * tensor_parallel", ranks=shard * cp * tp),
+            tr(
+                "expert_parallel = {ep} does not divide {product} = {ranks}.",
+                ep=ep,
+                product="data_parallel_shard * context_parallel * tensor_parallel",
+                ranks=shard * cp * tp,
+            ),
             tr("experts are spread over these devices"),
-            tr("expert_parallel: {numbers}", numbers=", ".join(map(str, divisors(shard * cp * tp)))),
+            f"expert_parallel: {listed(divisors(shard * cp * tp))}",
         )
     dense = _size(case, "parallelism.dense_fsdp_shard_size", None)
     if dense is not None and shard >= 1 and (dense < 1 or (shard * cp) % dense):
@@ -146,9 +159,17 @@ def layout(case: YamlCase) -> Findings:
             "dense-shard",
             ERROR,
             "parallelism.dense_fsdp_shard_size",
-            tr("dense_fsdp_shard_size {size} does not divide data_parallel_shard * context_parallel = {ranks}.", size=dense, ranks=shard * cp),
+            tr(
+                "dense_fsdp_shard_size {size} does not divide data_parallel_shard * context_parallel = {ranks}.",
+                size=dense,
+                ranks=shard * cp,
+            ),
             tr("dense weights are spread over groups of that many"),
-            tr("one that divides {devices}: {numbers}", devices=shard * cp, numbers=", ".join(map(str, divisors(shard * cp)))),
+            tr(
+                "one that divides {devices}: {numbers}",
+                devices=shard * cp,
+                numbers=listed(divisors(shard * cp)),
+            ),
         )
 
 
@@ -165,7 +186,7 @@ def context_parallel(case: YamlCase) -> Findings:
             "model.seq_length",
             tr("seq_length {length} is not a multiple of context_parallel = {cp}.", length=length, cp=cp),
             tr("the sequence is cut into equal parts"),
-            tr("seq_length: {padded}", padded=next_multiple(length, cp)),
+            f"seq_length: {next_multiple(length, cp)}",
         )
     degree = _size(case, "parallelism.ulysses_degree_in_cp", None)
     method = case.at("parallelism.context_parallel_method")
@@ -176,7 +197,7 @@ def context_parallel(case: YamlCase) -> Findings:
             "parallelism.ulysses_degree_in_cp",
             tr("ulysses_degree_in_cp {degree} does not divide context_parallel = {cp}.", degree=degree, cp=cp),
             tr("the devices are a grid of the two ways"),
-            tr("ulysses_degree_in_cp: {numbers}", numbers=", ".join(map(str, divisors(cp)[1:-1]))),
+            f"ulysses_degree_in_cp: {listed(divisors(cp)[1:-1])}",
         )
     if case.at("parallelism.context_parallel_mask_type") not in (None, "causal"):
         yield case.find(
@@ -204,7 +225,7 @@ def sequence(case: YamlCase) -> Findings:
 def recomputation(case: YamlCase) -> Findings:
     mode = case.at("recompute.mode")
     needed = {"full": "full_recompute_layer", "select": "select_module"}
-    if case.since("2.0") and mode in needed and not case.at(f"recompute.{needed[mode]}"):
+    if case.since("2.0") and isinstance(mode, str) and mode in needed and not case.at(f"recompute.{needed[mode]}"):
         yield case.find(
             "recompute-form",
             ERROR,

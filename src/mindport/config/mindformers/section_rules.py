@@ -78,7 +78,7 @@ def run_mode(case: YamlCase) -> Findings:
 
 def presence(case: YamlCase) -> Findings:
     """Sections and keys that MindFormers cannot do without, for what it is to do."""
-    if case.values.get("run_mode") not in RUN_MODES:
+    if case.mode not in RUN_MODES:
         return
     needed = ["trainer.type", "model.model_config"]
     if case.trains:
@@ -91,7 +91,7 @@ def presence(case: YamlCase) -> Findings:
                 ERROR,
                 path,
                 tr("{key} is missing.", key=path),
-                tr("run_mode {mode} needs it", mode=case.values["run_mode"]),
+                tr("run_mode {mode} needs it", mode=case.mode),
             )
     rates = ("lr_schedule", "grouped_lr_schedule", "optimizer.learning_rate")
     if case.trains and all(case.at(path) is None for path in rates):
@@ -124,7 +124,11 @@ def shapes(case: YamlCase) -> Findings:
             continue
         kind = tr("a list") if name in _LISTS else tr("a mapping")
         yield case.find(
-            "section-shape", ERROR, name, tr("{key} is not {kind}.", key=name, kind=kind), tr("its keys are read by name")
+            "section-shape",
+            ERROR,
+            name,
+            tr("{key} is not {kind}.", key=name, kind=kind),
+            tr("its keys are read by name"),
         )
 
 
@@ -152,14 +156,19 @@ def _unknown(case: YamlCase, section: str, content: Mapping[Any, Any], spans: Ma
         if home is not None:
             code, fix = "misplaced-key", home
         elif span is not None:
-            code, fix = "key-of-another-version", tr("MindFormers {versions}", versions=versions_in(span))
+            code, fix = "key-of-another-version", f"MindFormers {versions_in(span)}"
         else:
             code, fix = "unknown-key", near[0] if near else ""
         yield case.find(
             code,
             ERROR if checked else WARNING,
             path,
-            tr("{section} has no key {key} in MindFormers {version}.", section=section, key=brief(key), version=case.version.name),
+            tr(
+                "{section} has no key {key} in MindFormers {version}.",
+                section=section,
+                key=brief(key),
+                version=case.version.name,
+            ),
             tr("MindFormers stops at a key it does not know here") if checked else tr("it has no effect"),
             fix,
         )
@@ -192,14 +201,18 @@ def top_level(case: YamlCase) -> Findings:
             )
             continue
         # A mapping, or an anchor to be used below, is how people keep things of their own.
-        near = [] if isinstance(case.values[key], Mapping | list) else difflib.get_close_matches(str(key), [*general, *SECTIONS], 1, 0.85)
+        near = (
+            []
+            if isinstance(case.values[key], Mapping | list)
+            else difflib.get_close_matches(str(key), [*general, *SECTIONS], 1, 0.85)
+        )
         yield case.find(
             "unknown-key",
             WARNING if near and near[0] not in case.values else NOTE,
             str(key),
             tr("MindFormers {version} has no setting {key}.", version=case.version.name, key=brief(key)),
             tr("it has no effect"),
-            tr("MindFormers {versions}", versions=versions_in(span)) if span else "".join(near),
+            f"MindFormers {versions_in(span)}" if span else "".join(near),
         )
 
 
@@ -244,7 +257,11 @@ def _named(case: YamlCase, path: str, name: Any, spans: Mapping[str, str], *, re
         return
     if not isinstance(name, str):
         yield case.find(
-            "component", ERROR, path, tr("{key} = {value} is no name.", key=path, value=brief(name)), tr("it names a class")
+            "component",
+            ERROR,
+            path,
+            tr("{key} = {value} is no name.", key=path, value=brief(name)),
+            tr("it names a class"),
         )
         return
     if name in spans and in_span(case.version, spans[name]):
@@ -302,7 +319,9 @@ def families(case: YamlCase) -> Findings:
             "family-training",
             ERROR,
             path,
-            tr("MindFormers {version} has no training graph for {name} in mcore.", version=case.version.name, name=name),
+            tr(
+                "MindFormers {version} has no training graph for {name} in mcore.", version=case.version.name, name=name
+            ),
             tr("building it raises NotImplementedError"),
             tr("from {version}", version=known[0].trained_since) if known[0].trained_since else trainable,
         )
@@ -334,7 +353,7 @@ def depth(case: YamlCase) -> Findings:
 def modes(case: YamlCase) -> Findings:
     """What only training can do."""
     stages = case.plan_case.plan.pipeline_model_parallel_size
-    mode = case.values.get("run_mode")
+    mode = case.mode
     if mode in ("eval", "predict") and stages > 1:
         yield case.find(
             "pipeline-inference",

@@ -1,6 +1,7 @@
 """Judging a MindFormers YAML before anything runs: all that is wrong at once, with values that would work.
 
-The rules are small functions in the modules `*_rules`; `checks` lists what is run on a file, and is the place to add to.
+The rules are small functions in the modules `*_rules`; `checks` lists what is run on a file, and is the place to add
+more.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from mindport.config.mindformers.findings import LEVELS, ConfigFinding
 from mindport.config.mindformers.plan import generation_of, value_at
 from mindport.config.mindformers.plan_rules import check_plan
 from mindport.config.mindformers.pynative_rules import PYNATIVE_RULES
-from mindport.config.mindformers.section_rules import SECTION_RULES, SECTIONS
+from mindport.config.mindformers.section_rules import SECTION_RULES
 from mindport.config.mindformers.value_rules import VALUE_RULES
 from mindport.config.mindformers.yaml_case import YamlCase
 from mindport.config.yaml_file import YamlFile, read_yaml
 from mindport.errors import MindportError
 from mindport.i18n import tr
-from mindport.targets.mindformers import VERSIONS, Version, version_named
+from mindport.targets.mindformers import Version, version_named
 from mindport.targets.mindformers.versions import LATEST_EXECUTED, PYNATIVE
 
 Check = Callable[[YamlCase], Iterable[ConfigFinding]]
@@ -96,11 +97,8 @@ def validate_file(file: YamlFile, version: Version, devices: int | None = None) 
 
 def looks_like_mindformers(file: YamlFile) -> bool:
     """Whether a YAML has what every MindFormers YAML has, for training or for inference."""
-    if generation_of(file.values) == PYNATIVE:
-        return "model" in file.values or "parallelism" in file.values
-    return bool({"model", "trainer", "runner_config", "parallel_config"} & (set(SECTIONS) & set(file.values)))
-
-
-def version_names() -> str:
-    """The versions there are, for messages."""
-    return ", ".join(VERSIONS)
+    values = file.values
+    if generation_of(values) == PYNATIVE:
+        return "parallelism" in values or bool(value_at(values, "model.model_type"))
+    sections = {"trainer", "runner_config", "parallel_config", "recompute_config"}
+    return bool(sections & set(values)) or value_at(values, "model.model_config") is not None

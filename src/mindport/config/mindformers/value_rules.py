@@ -104,7 +104,11 @@ def _scaling(case: YamlCase, model: Mapping[str, Any]) -> Findings:
             tr("small gradients become zero in float16"),
             "DynamicLossScaleUpdateCell",
         )
-    if compute in ("bfloat16", "bf16") and isinstance(scale, Mapping) and scale.get("type") == "DynamicLossScaleUpdateCell":
+    if (
+        compute in ("bfloat16", "bf16")
+        and isinstance(scale, Mapping)
+        and scale.get("type") == "DynamicLossScaleUpdateCell"
+    ):
         yield case.find(
             "scale-bfloat16",
             NOTE,
@@ -144,10 +148,18 @@ def structure(case: YamlCase) -> Findings:
             yield _refused(case, key, tr("{key} without flash attention.", key=key), "use_flash_attention: True")
         elif plan.seq_length is not None and plan.seq_length < 2048:
             yield _refused(
-                case, key, tr("{key} with seq_length {length}.", key=key, length=plan.seq_length), tr("seq_length from 2048")
+                case,
+                key,
+                tr("{key} with seq_length {length}.", key=key, length=plan.seq_length),
+                tr("seq_length from 2048"),
             )
     if (plan.mtp_num_layers or 0) > 1:
-        yield _refused(case, "num_nextn_predict_layers", tr("{count} layers for multi-token prediction.", count=plan.mtp_num_layers), "0, 1")
+        yield _refused(
+            case,
+            "num_nextn_predict_layers",
+            tr("{count} layers for multi-token prediction.", count=plan.mtp_num_layers),
+            "0, 1",
+        )
     positions = model.get("position_embedding_type")
     if positions is not None and positions not in POSITIONS:
         yield _refused(
@@ -157,7 +169,9 @@ def structure(case: YamlCase) -> Findings:
             ", ".join(POSITIONS),
         )
     if model.get("bias_swiglu_fusion") and model.get("hidden_act") != "swiglu":
-        yield _refused(case, "bias_swiglu_fusion", tr("bias_swiglu_fusion without hidden_act swiglu."), "hidden_act: swiglu")
+        yield _refused(
+            case, "bias_swiglu_fusion", tr("bias_swiglu_fusion without hidden_act swiglu."), "hidden_act: swiglu"
+        )
     if plan.multi_latent_attention and not case.since("2.1") and model.get("apply_rope_fusion"):
         yield _refused(case, "apply_rope_fusion", tr("apply_rope_fusion with latent attention."), "False")
     if plan.multi_latent_attention and model.get("rotary_interleaved"):
@@ -173,7 +187,11 @@ def _experts(case: YamlCase, model: Mapping[str, Any]) -> Findings:
         yield _refused(case, "moe_grouped_gemm", tr("moe_grouped_gemm is off."), "True")
     if model.get("add_bias_linear"):
         yield _refused(case, "add_bias_linear", tr("add_bias_linear in a model of experts."), "False")
-    kinds = ("aux_loss", "seq_aux_loss", "none") if not case.since("1.7") else ("sub_seq_aux_loss", "seq_aux_loss", "gbs_aux_loss")
+    kinds = (
+        ("aux_loss", "seq_aux_loss", "none")
+        if not case.since("1.7")
+        else ("sub_seq_aux_loss", "seq_aux_loss", "gbs_aux_loss")
+    )
     kind = model.get("moe_router_load_balancing_type")
     if kind is not None and kind not in kinds:
         yield _refused(
@@ -182,19 +200,26 @@ def _experts(case: YamlCase, model: Mapping[str, Any]) -> Findings:
             tr("There is no moe_router_load_balancing_type {name} in this version.", name=brief(kind)),
             ", ".join(kinds),
         )
-    groups, chosen = _number(model, "n_group", "moe_router_num_groups"), _number(model, "topk_group", "moe_router_group_topk")
+    groups, chosen = (
+        _number(model, "n_group", "moe_router_num_groups"),
+        _number(model, "topk_group", "moe_router_group_topk"),
+    )
     topk = _number(model, "num_experts_per_tok", "moe_router_topk", "num_experts_chosen")
     if groups and experts % groups:
         yield _refused(case, "n_group", tr("{experts} experts in {groups} groups.", experts=experts, groups=groups), "")
     if groups and chosen and chosen > groups:
-        yield _refused(case, "topk_group", tr("topk_group {chosen} of {groups} groups.", chosen=chosen, groups=groups), "")
+        yield _refused(
+            case, "topk_group", tr("topk_group {chosen} of {groups} groups.", chosen=chosen, groups=groups), ""
+        )
     if topk and chosen and topk % chosen:
         yield _refused(
             case, "topk_group", tr("{topk} experts for a token from {chosen} groups.", topk=topk, chosen=chosen), ""
         )
     dense, every = _number(model, "first_k_dense_replace"), _number(model, "moe_layer_freq")
     if dense and every and every > 1:
-        yield _refused(case, "moe_layer_freq", tr("first_k_dense_replace together with moe_layer_freq {every}.", every=every), "1")
+        yield _refused(
+            case, "moe_layer_freq", tr("first_k_dense_replace together with moe_layer_freq {every}.", every=every), "1"
+        )
 
 
 def _number(model: Mapping[str, Any], *keys: str) -> int | None:
@@ -299,7 +324,11 @@ def _saving(case: YamlCase, path: str, callback: Mapping[str, Any]) -> Findings:
             tr("The prefix {name} holds the word rank.", name=brief(callback["prefix"])),
             tr("MindFormers tells the files of ranks by it"),
         )
-    if callback.get("remove_redundancy") is True and callback.get("checkpoint_format", "ckpt") == "ckpt" and case.since("1.6"):
+    if (
+        callback.get("remove_redundancy") is True
+        and callback.get("checkpoint_format", "ckpt") == "ckpt"
+        and case.since("1.6")
+    ):
         yield case.find(
             "redundancy-ckpt",
             ERROR,
@@ -324,7 +353,7 @@ def data(case: YamlCase) -> Findings:
             "train_dataset.data_loader.config.seq_length",
             tr("The data has sequences of {data} tokens, the model of {model}.", data=of_data, model=length),
             tr("the graph is compiled for one length"),
-            tr("seq_length: {length}", length=length),
+            f"seq_length: {length}",
         )
     shifted = loader.get("type") == "BlendedMegatronDatasetDataLoader"
     if case.legacy and shifted and case.since("1.6") and case.at(f"{MODEL}.input_sliced_sig") is not True:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from mindport.config.mindformers.findings import ConfigFinding
-from mindport.config.mindformers.judge import Case
+from mindport.config.mindformers.judge import Case, line_of
 from mindport.config.mindformers.known import since
 from mindport.config.mindformers.plan import plan_of, value_at
 from mindport.config.yaml_file import KeyPath, YamlFile
@@ -48,8 +48,14 @@ class YamlCase:
         return self.generation == MCORE
 
     @property
+    def mode(self) -> str:
+        """`run_mode`; "" where there is none, or no word."""
+        mode = self.values.get("run_mode")
+        return mode if isinstance(mode, str) else ""
+
+    @property
     def trains(self) -> bool:
-        return self.values.get("run_mode") in TRAINING
+        return self.mode in TRAINING
 
     @cached_property
     def lines(self) -> dict[str, int]:
@@ -73,12 +79,7 @@ class YamlCase:
 
     def find(self, code: str, level: str, path: str, message: str, reason: str, fix: str = "") -> ConfigFinding:
         """A finding about a key; one that is not there has the line of its section."""
-        return ConfigFinding(code, level, path, self._line(path), message, reason, fix)
-
-    def _line(self, path: str) -> int | None:
-        while path and path not in self.lines:
-            path = path.rpartition(".")[0]
-        return self.lines.get(path) if path else None
+        return ConfigFinding(code, level, path, line_of(path, self.lines), message, reason, fix)
 
 
 def dotted(way: KeyPath) -> str:
