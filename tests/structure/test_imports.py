@@ -169,6 +169,15 @@ def test_verbs_on_files_load_nothing_heavy(verb: str, as_json: bool, kind: str, 
     assert loaded_after(code, *arguments, *(["--json"] if as_json else []), ends_with=ends_with) == set()
 
 
+def test_emitting_for_mindformers_loads_nothing_heavy() -> None:
+    code = (
+        "from mindport.config.hf import from_hf\n"
+        "from mindport.config.mindformers.emit import emit\n"
+        "emit(from_hf({'model_type': 'llama'}), '1.9')"
+    )
+    assert loaded_after(code) == set()
+
+
 @pytest.mark.parametrize("verb", ["validate", "upgrade"])
 def test_verbs_on_yaml_load_its_parser_alone(verb: str, tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"

@@ -11,8 +11,10 @@ import pytest
 from mindport.config.hf import from_hf
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.lint import CHECKS, NOT_IN_A_FILE, lint
+from mindport.config.mindformers.losses import losses
+from mindport.config.mindformers.yaml_case import YamlCase
 from mindport.config.yaml_file import parse_yaml
-from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, VERSIONS
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, VERSIONS, version_named
 
 SIZES = {
     "vocab_size": 128,
@@ -230,6 +232,16 @@ def test_what_a_config_json_may_say_is_no_loss() -> None:
         document["pretrained_model_dir"] = "/models/somewhere"
         assert not lint(document, version)
         assert lint(document, version, {"vocab_size": 128})
+
+
+def test_losses_are_findings_of_validate(tmp_path: Path) -> None:
+    text = emit(from_hf({**SIZES, "model_type": "qwen3", "head_dim": 16}), "1.9", MCORE)
+    lines = [line for line in text.splitlines() if "hidden_dropout" not in line]
+    for content, codes in ((text, []), ("\n".join(lines), ["MF001"]), ("seed: 1", [])):
+        file = parse_yaml(content, tmp_path / "run.yaml")
+        found = list(losses(YamlCase(file, version_named("1.9"), MCORE)))
+        assert [finding.code for finding in found] == codes
+        assert all(finding.message and finding.reason and finding.fix and finding.line for finding in found)
 
 
 def test_what_no_file_shows_is_listed() -> None:

@@ -132,7 +132,10 @@ def test_a_damaged_comment_is_no_harm() -> None:
         "{",
         "[]",
         '{"fields": 3}',
+        '{"fields": {"nothing": 3, "rotary_base": "x", "num_layers": null}}',
         '{"model_type": "nothing"}',
+        '{"model_type": ["qwen3"], "architectures": 3}',
+        '{"model_type": "qwen3", "architectures": 3}',
         '{"model_type": "qwen3", "architectures": ["X"]}',
     ):
         changed = f"{first}{mark} {damaged}\n{rest.partition(chr(10))[2]}"

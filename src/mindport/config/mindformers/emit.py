@@ -132,7 +132,7 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
 
 
 def _evidence(graph: Graph, version: Version) -> str:
-    """How far what is written was checked. Of the pynative generation nothing runs without an NPU: at most its schema."""
+    """How far what is written was checked; of the pynative generation, which needs an NPU, at most its schema."""
     if graph.generation == PYNATIVE and version.evidence == EXECUTED:
         version = replace(version, evidence=SCHEMA)
     return version.evidence_text

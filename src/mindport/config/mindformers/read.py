@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from mindport.architectures import Architecture, architecture, class_defaults, model_types
 from mindport.architectures.vocabulary import Only
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.json_file import read_json_object
 from mindport.config.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
+from mindport.config.mindformers.settings import is_a
+from mindport.config.sanity import MOST_LAYERS
 from mindport.config.yaml_file import YamlFile, parse_yaml
 from mindport.config.yaml_file import read_yaml as parse_file
 from mindport.errors import MindportError, brief
@@ -117,8 +119,10 @@ def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> 
     _check_written(whole, graph)
     found = fields_of(whole, graph, version_named(version or LATEST_EXECUTED))
     source = _source(file.text)
-    kept = source.get("fields", {})
-    for field, value in kept.items():
+    hints = get_type_hints(TransformerConfig)
+    for field, value in source.get("fields", {}).items():
+        if field not in (*graph.told, "params_dtype") or not is_a(value, hints[field]):
+            continue
         # Only while the keys still say it: somebody may have changed them.
         key = graph.key_of(field)
         if key is None or key.name not in section:
@@ -177,6 +181,7 @@ def fields_of(section: Mapping[str, Any], graph: Graph, version: Version) -> dic
         MindportError: a size is missing, or a value is not of a kind that can be read.
     """
     found: dict[str, Any] = {}
+    hints = get_type_hints(TransformerConfig)
     for key in graph.keys:
         try:
             if key.name in section:
@@ -185,12 +190,20 @@ def fields_of(section: Mapping[str, Any], graph: Graph, version: Version) -> dic
                 raise _lacking(key.name)
             else:
                 found[key.field] = key.absent(section, found) if callable(key.absent) else key.absent
-        except (TypeError, ValueError, KeyError, AttributeError):
-            raise MindportError(
-                tr("{key} = {value} cannot be read.", key=key.name, value=brief(section.get(key.name))),
-                tr("Correct it in the file."),
-            ) from None
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+            raise _unreadable(key.name, section) from None
+        value, wanted = found.get(key.field), hints[key.field]
+        number = wanted is float and isinstance(value, int) and not isinstance(value, bool)
+        too_many = key.field == "num_layers" and isinstance(value, int) and value > MOST_LAYERS
+        if too_many or not (number or is_a(value, wanted)):
+            raise _unreadable(key.name, section)
     return found
+
+
+def _unreadable(key: str, section: Mapping[str, Any]) -> MindportError:
+    return MindportError(
+        tr("{key} = {value} cannot be read.", key=key, value=brief(section.get(key))), tr("Correct it in the file.")
+    )
 
 
 def _lacking(key: str) -> MindportError:
@@ -277,9 +290,9 @@ _COMPARED = [name for name in TransformerConfig.__dataclass_fields__ if name not
 def _candidates(graph: Graph, source: Mapping[str, Any], arch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(model_type, class) of architectures a YAML may have come from, the likeliest first."""
     declared = model_types()
-    named, classes = source.get("model_type"), source.get("architectures") or [None]
-    if named in declared and classes[0] in architecture(named).classes:
-        yield named, classes[0]
+    named, classes = source.get("model_type"), source.get("architectures")
+    if isinstance(named, str) and named in declared and isinstance(classes, list):
+        yield from ((named, name) for name in classes[:1] if name in architecture(named).classes)
     if graph.name in declared and graph.generation != LEGACY:
         yield graph.name, _causal(architecture(graph.name))
     for model_type in sorted(declared, key=lambda name: arch.get("type") not in architecture(name).classes):

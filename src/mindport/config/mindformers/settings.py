@@ -219,7 +219,7 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
             continue
         if wanted is float and type(value) is int:
             value = float(value)
-        if not _is(value, wanted) or value not in _CHOICES.get(where, (value,)):
+        if not is_a(value, wanted) or value not in _CHOICES.get(where, (value,)):
             allowed = ", ".join(_CHOICES.get(where, (_named(wanted),)))
             raise MindportError(
                 tr(
@@ -234,10 +234,10 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
     return kind(**found)
 
 
-def _is(value: Any, wanted: Any) -> bool:
+def is_a(value: Any, wanted: Any) -> bool:
     """Whether a value is of a type as annotations say it; a bool is no number."""
     if get_origin(wanted) in (Union, types.UnionType):
-        return any(_is(value, part) for part in get_args(wanted))
+        return any(is_a(value, part) for part in get_args(wanted))
     if wanted is Any:
         return True
     base = get_origin(wanted) or wanted
