@@ -11,8 +11,8 @@ import pytest
 
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.mindformers.emit import emit
-from mindport.config.mindformers.fits import chosen_graph
-from mindport.config.mindformers.graphs import Graph
+from mindport.config.mindformers.choice import chosen_graph
+from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.settings import CPU, Data, Parallel, Recompute, RunSettings
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named, version_named
@@ -77,7 +77,8 @@ MODELS: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "qwen3_moe": ({"model_type": "qwen3_moe", "head_dim": 24, **ROUTED, "norm_topk_prob": True}, MCORE, None),
     "deepseek_v3": ({**LATENTS, "q_lora_rank": None}, MCORE, None),
     "deepseek_v3, yarn": ({**LATENTS, "rope_scaling": YARN, "num_nextn_predict_layers": 1}, MCORE, None),
-    "llama as telechat3": ({"model_type": "llama"}, MCORE, "telechat3"),
+    "deepseek_v3 as telechat3_moe": ({**LATENTS, "rope_scaling": YARN}, MCORE, "telechat3_moe"),
+    "llama as telechat3": ({"model_type": "llama"}, MCORE, None),
     "llama": ({"model_type": "llama", "attention_bias": True, "attention_dropout": 0.0}, LEGACY, None),
     "llama, llama3": ({"model_type": "llama", "rope_scaling": LLAMA3, "attention_dropout": 0.0}, LEGACY, None),
     "qwen2": ({"model_type": "qwen2", "tie_word_embeddings": True, "attention_dropout": 0.0}, LEGACY, None),

@@ -8,11 +8,11 @@ from functools import cache
 
 from mindport.architectures import architecture, model_types
 from mindport.config.hf import ModelConfig, from_hf
-from mindport.config.mindformers.fits import graph_for, why_not
-from mindport.config.mindformers.graphs import Graph
 from mindport.config.mindformers.read import encoded
 from mindport.errors import MindportError
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.choice import why_not
+from mindport.targets.mindformers.graphs import GRAPHS, Graph
 from mindport.targets.mindformers.versions import LATEST_EXECUTED, LEGACY, VERSIONS, Version
 
 from ...architectures.generator import Variant, variants
@@ -27,7 +27,7 @@ def trainable() -> tuple[tuple[ModelConfig, str], ...]:
 def _tamed(variant: Variant) -> Iterator[tuple[ModelConfig, str]]:
     """A variant with the values that the graphs always have, everything else as it was made."""
     for generation in VERSIONS[LATEST_EXECUTED].generations:
-        graph = graph_for(from_hf(variant.hf), VERSIONS[LATEST_EXECUTED], generation)
+        graph = graph_of(variant.model_type, generation)
         causal = [n for n, c in architecture(variant.model_type).classes.items() if c.fields.get("head") == "causal_lm"]
         if graph is None or not causal:
             continue
@@ -35,8 +35,14 @@ def _tamed(variant: Variant) -> Iterator[tuple[ModelConfig, str]]:
             model = from_hf(encoded(variant.model_type, causal[0], _values(variant.config, graph)))
         except MindportError:
             continue
-        if not why_not(model, VERSIONS[LATEST_EXECUTED], generation):
+        if not why_not(model.transformer, VERSIONS[LATEST_EXECUTED], generation, graph.name, weights=False):
             yield model, generation
+
+
+def graph_of(model_type: str, generation: str) -> Graph | None:
+    """The graph that a generation has for models of a name; in mcore, TeleChat3's stands in where there is none."""
+    named = GRAPHS.get((generation, "llama" if generation == LEGACY else model_type))
+    return named or GRAPHS.get((generation, "telechat3"))
 
 
 def _values(config: TransformerConfig, graph: Graph) -> TransformerConfig:
@@ -54,12 +60,16 @@ def _values(config: TransformerConfig, graph: Graph) -> TransformerConfig:
         changes |= {"rope_scaling": None}
     elif config.rope_scaling is not None:
         scaling = {key: value for key, value in config.rope_scaling.items() if key != "truncate"}
-        if graph.latent:
+        if scaling["rope_type"] == "dynamic":
+            scaling = None
+        elif graph.latent:
             scaling = {**scaling, "mscale": 0.8, "mscale_all_dim": 0.8} if scaling["rope_type"] == "yarn" else None
         changes |= {"rope_scaling": scaling}
     if graph.latent:
-        changes |= {"layernorm_epsilon": 1e-6, "tie_word_embeddings": False, "add_qkv_bias": False}
+        changes |= {"layernorm_epsilon": 1e-6, "add_qkv_bias": False}
         changes |= {"mtp_num_layers": min(config.mtp_num_layers, 1)}
+    if "tie_word_embeddings" not in graph.told:
+        changes |= {"tie_word_embeddings": False}
     if graph.generation == LEGACY:
         changes |= {"kv_channels": config.hidden_size // config.num_attention_heads}
     return replace(config, **changes)

@@ -10,9 +10,9 @@ import pytest
 
 from mindport.config.hf import ModelConfig, read_hf_config
 from mindport.config.mindformers.emit import emit
-from mindport.config.mindformers.fits import why_not
 from mindport.config.mindformers.read import read, read_yaml
 from mindport.errors import MindportError
+from mindport.targets.mindformers.choice import why_not
 from mindport.targets.mindformers.versions import VERSIONS
 
 CORPUS = Path(__file__).parents[3] / ".." / "shared" / "corpus"
@@ -36,7 +36,7 @@ def test_public_configs(record_property: Callable[[str, object], None]) -> None:
     counts: Counter[str] = Counter()
     for model in models:
         for version in VERSIONS.values():
-            able = [name for name in version.generations if not why_not(model, version, name)]
+            able = [name for name in version.generations if not why_not(model.transformer, version, name, weights=False)]
             counts[version.name] += bool(able)
             if able:
                 text = emit(model, version.name)

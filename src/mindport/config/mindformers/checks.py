@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mindport.config.mindformers.graphs import Graph
+from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.sections import at_least
 from mindport.config.mindformers.settings import MEGATRON, RunSettings
 from mindport.errors import MindportError

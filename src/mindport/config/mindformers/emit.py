@@ -9,8 +9,8 @@ from typing import Any
 from mindport.config.hf import ModelConfig
 from mindport.config.mindformers import pynative, sections
 from mindport.config.mindformers.checks import check_settings
-from mindport.config.mindformers.fits import chosen_graph
-from mindport.config.mindformers.graphs import Graph
+from mindport.config.mindformers.choice import chosen_graph
+from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.model_section import identity, legacy_arch, model_keys, run_keys, said_values
 from mindport.config.mindformers.read import SOURCE, fields_of

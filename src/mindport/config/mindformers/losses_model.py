@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from mindport.config.mindformers.case import CONVERTED, INFERRED, LATENT, QWEN, TELECHAT, Case, Check, Hit
-from mindport.config.mindformers.graphs import GRAPHS, HF_KEYS
+from mindport.targets.mindformers.graphs import GRAPHS, HF_KEYS
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, version_named
 
 
@@ -29,7 +29,10 @@ def _window(case: Case) -> Iterator[Hit]:
 
 
 def _attention_bias(case: Case) -> Iterator[Hit]:
-    if case.get("attention_bias"):
+    # To MindFormers the key is about queries, keys and values alone. Where no config.json gives it another meaning, and
+    # the graph stands in for other models, it is meant so: Qwen2 has these biases, and no other.
+    meant_so = case.family in TELECHAT and not case.hf and not case.document.get("pretrained_model_dir")
+    if case.get("attention_bias") and not meant_so:
         yield case.place("attention_bias"), True
 
 

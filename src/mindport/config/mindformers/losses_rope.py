@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mindport.config.mindformers.case import CONVERTED, LATENT, QWEN, TELECHAT, Case, Check, Hit
-from mindport.config.mindformers.values import METHODS, METHODS_SINCE
+from mindport.targets.mindformers.spellings import METHODS, METHODS_SINCE
 from mindport.targets.mindformers.versions import LEGACY, MCORE, version_named
 
 _SETTINGS = (

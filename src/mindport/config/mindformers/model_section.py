@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mindport.config.hf import ModelConfig, with_defaults
-from mindport.config.mindformers.graphs import Graph
+from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, RunSettings
 from mindport.config.mindformers.writer import Entry
 from mindport.i18n import tr
@@ -135,7 +135,7 @@ def _mcore_run(model: ModelConfig, graph: Graph, version: Version, settings: Run
 def identity(graph: Graph) -> list[Entry]:
     """What tells MindFormers which model it is."""
     family = family_named(graph.name, graph.generation)
-    assert family is not None  # `fits` has found that the family trains
+    assert family is not None  # `choice` has found that the family trains
     if graph.generation == LEGACY:
         return [Entry("type", family.config_class)]
     # A list in config.json; the pynative generation checks that it is a string.

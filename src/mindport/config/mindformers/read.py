@@ -12,7 +12,7 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.vocabulary import Only
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.json_file import read_json_object
-from mindport.config.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
+from mindport.targets.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
 from mindport.config.mindformers.settings import is_a
 from mindport.config.sanity import MOST_LAYERS
 from mindport.config.yaml_file import YamlFile, parse_yaml

@@ -8,8 +8,9 @@ from typing import Any
 
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
+from mindport.targets.mindformers.choice import family_for, ways, why_not
 from mindport.targets.mindformers.legacy import LegacyLayout, llama
-from mindport.targets.mindformers.limits import family_for, refusals, ways, within
+from mindport.targets.mindformers.limits import refusals, within
 from mindport.targets.mindformers.mcore import McoreLayout, inference, training
 from mindport.targets.mindformers.versions import (
     FAMILIES,
@@ -45,6 +46,7 @@ __all__ = [
     "target",
     "version_named",
     "ways",
+    "why_not",
     "within",
 ]
 

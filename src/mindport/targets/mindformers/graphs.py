@@ -11,10 +11,10 @@ Hugging Face key where MindFormers maps one to the field (`HF_KEYS`), and else t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mindport.config.mindformers.values import (
+from mindport.targets.mindformers.spellings import (
     LEGACY_ROPE,
     MLA_ROPE,
     MODULES,
@@ -119,7 +119,7 @@ FREE = frozenset(
     {
         *(f.name for f in fields(TransformerConfig) if f.metadata["effect"] == RUN and f.name != "mtp_num_layers"),
         "embedding_padding_idx",  # follows from pad_token_id
-        "softmax_scale",  # follows from the widths: `fits` compares it
+        "softmax_scale",  # follows from the widths: `limits` compares it
     }
 )
 """Fields that are no reason to refuse: token ids and precision, which belong to a run, and what follows from others."""
@@ -330,7 +330,16 @@ TELECHAT3 = Graph(
 )
 """Without norms of queries and keys it is Llama's block, so it can stand in for one; see `emit`."""
 
-_STATIC = (LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK_V3, TELECHAT3)
+_HEADS = ("qk_head_dim", "qk_pos_emb_head_dim")
+
+TELECHAT3_MOE = replace(
+    DEEPSEEK_V3,
+    name="telechat3_moe",
+    keys=tuple(replace(key, name=key.field) if key.field in _HEADS else key for key in DEEPSEEK_V3.keys),
+)
+"""DeepSeek-V3's block; but the class does not pass on Hugging Face's names of the widths of heads."""
+
+_STATIC = (LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK_V3, TELECHAT3, TELECHAT3_MOE)
 
 
 def _pynative(graph: Graph) -> Graph:
