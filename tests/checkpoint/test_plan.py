@@ -47,6 +47,15 @@ def test_a_missing_tensor() -> None:
     assert problems(checkpoint(k=None)) == [Problem("file.k", "missing from the checkpoint")]
 
 
+def test_a_parameter_that_nothing_fills() -> None:
+    """A target's graph may have a weight that the source's files never have."""
+    wanted = {**TARGET_MAP, "both": Stored(("q", "scale")), "bias": Stored(("bias",))}
+    why = "nothing in the checkpoint fills it"
+    assert problems(checkpoint(), wanted) == [Problem("both", why), Problem("bias", why)]
+    missing = Problem("file.k", "missing from the checkpoint")  # said once, of the tensor, not of all it would fill
+    assert problems(checkpoint(k=None)) == [missing]
+
+
 def test_a_tensor_of_another_shape() -> None:
     # What the config implies is said in the file's own layout: (in, out) for a transposed tensor.
     found = problems(checkpoint(out=("F32", (3, 4))))

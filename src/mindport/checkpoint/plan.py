@@ -180,6 +180,12 @@ def make_plan(
             )
     placed = {part for stored in target_map.values() for part in stored.parts}
     problems += [Problem(slot, tr("the target has no place for it")) for slot in slots if slot not in placed]
+    known = {part for stored in source_map.values() for part in stored.parts}
+    problems += [
+        Problem(name, tr("nothing in the checkpoint fills it"))
+        for name, stored in target_map.items()
+        if not known.issuperset(stored.parts)
+    ]
 
     outputs: list[Output] = []
     if not problems:
