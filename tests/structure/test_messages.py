@@ -142,6 +142,7 @@ INDIRECT: dict[str, set[str]] = {
     "row.status": STATUSES,
     "_TYPE_NAMES[kind]": set(vocabulary._TYPE_NAMES.values()),
     "f.metadata['doc']": {f.metadata["doc"] for f in fields(TransformerConfig)},
+    "field.metadata['doc']": {f.metadata["doc"] for f in fields(TransformerConfig)},
     "check.consequence": {check.consequence for check in lint.CHECKS},
     "check.fix": {check.fix for check in lint.CHECKS},
     "move.reason": {move.reason for move in MOVES},

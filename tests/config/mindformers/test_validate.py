@@ -51,6 +51,8 @@ MCORE = {
             "vocab_size": 512,
             "seq_length": 4096,
             "hidden_dropout": 0.0,
+            "rope_theta": 10000.0,
+            "pad_token_id": 0,
             "compute_dtype": "bfloat16",
         }
     },
@@ -415,7 +417,14 @@ def test_lines_are_those_of_the_file() -> None:
 
 
 PYNATIVE = {
-    "model": {"model_type": "qwen3", "architectures": "Qwen3ForCausalLM", "seq_length": 64},
+    "model": {
+        "model_type": "qwen3",
+        "architectures": "Qwen3ForCausalLM",
+        "seq_length": 64,
+        "hidden_dropout": 0.0,
+        "rope_theta": 10000.0,
+        "pad_token_id": 0,
+    },
     "training": {"steps": 10, "local_batch_size": 1},
     "parallelism": {"tensor_parallel": 2, "sequence_parallel": True, "expert_parallel": 2},
     "lr_scheduler": {"type": "x", "learning_rate": 0.1, "anything": 1},

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from mindport.config.mindformers.findings import WARNING
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version
 
 Hit = tuple[str, Any]
@@ -106,6 +107,7 @@ class Check:
         training: only in YAMLs for training.
         source: section of the collected facts on MindFormers in which it is described, or "code" for what reading
             MindFormers' code brought to light.
+        level: how grave it is to `validate`: WARNING, or NOTE where nothing but an unused number is lost.
     """
 
     code: str
@@ -118,3 +120,4 @@ class Check:
     until: str | None = None
     training: bool = True
     source: str = "code"
+    level: str = WARNING

@@ -38,6 +38,7 @@ class Finding:
         place: path of the key.
         value: what stands there, shortened; "" where the key is missing.
         consequence, fix: in the user's language.
+        level: WARNING or NOTE.
     """
 
     code: str
@@ -45,6 +46,7 @@ class Finding:
     value: str
     consequence: str
     fix: str
+    level: str
 
 
 def lint(document: Mapping[str, Any], version: str | None = None, hf: Mapping[str, Any] | None = None) -> list[Finding]:
@@ -61,7 +63,14 @@ def lint(document: Mapping[str, Any], version: str | None = None, hf: Mapping[st
     generation, section = model_section(document)
     case = Case(document, generation, section, version_named(version or LATEST_EXECUTED), hf or {})
     return [
-        Finding(check.code, place, "" if value is None else brief(value), tr(check.consequence), tr(check.fix))
+        Finding(
+            check.code,
+            place,
+            "" if value is None else brief(value),
+            tr(check.consequence),
+            tr(check.fix),
+            check.level,
+        )
         for check in applicable(case)
         for place, value in check.find(case)
     ]

@@ -102,7 +102,8 @@ def _hf_names(case: Case) -> Iterator[Hit]:
 
 _NO_PART = ("attention_dropout", "hidden_dropout", "hidden_act", "mlp_bias", "params_dtype", "layernorm_compute_dtype")
 """Properties that the legacy graph has no switch for, and spellings of others."""
-_HARMLESS = ("init_method_std",)
+_HARMLESS = ("init_method_std", "head_dim", "kv_channels")
+"""The last two mostly say what is so anyway; `_head_width` compares them."""
 
 
 def _head_width(case: Case) -> Iterator[Hit]:

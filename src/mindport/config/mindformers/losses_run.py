@@ -1,29 +1,12 @@
-"""Silent losses about a run: batches, parallelism, numbers that are strings."""
+"""Silent losses about a run: batches and parallelism."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from mindport.config.mindformers.case import ALL, STATIC, Case, Check, Hit
+from mindport.config.mindformers.findings import NOTE
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE
-
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
-
-
-def _strings(case: Case) -> Iterator[Hit]:
-    waiting: list[tuple[str, Any]] = [("", case.document)]
-    seen: set[int] = set()
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, str) and _NUMBER.fullmatch(value):
-            yield path, value
-        elif isinstance(value, Mapping | list) and id(value) not in seen:  # an alias is one place
-            seen.add(id(value))
-            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
-            waiting += [(f"{path}.{key}" if path else str(key), part) for key, part in parts]
-
 
 def _micro_batches(case: Case) -> Iterator[Hit]:
     if case.whole_number("parallel_config", "pipeline_stage") == 1:
@@ -83,15 +66,6 @@ def _wrong_generation(case: Case) -> Iterator[Hit]:
 
 CHECKS = (
     Check(
-        "MF050",
-        "a number without a point before its exponent is a string in YAML 1.1, and stops with a TypeError much later",
-        "write a point: 1.e-3",
-        _strings,
-        ALL,
-        training=False,
-        source="2.1",
-    ),
-    Check(
         "MF051",
         "micro_batch_num without a pipeline is set to 1: the batch of a step is smaller than it seems",
         "use gradient_accumulation_steps",
@@ -148,6 +122,7 @@ CHECKS = (
         STATIC,
         training=False,
         source="2.2",
+        level=NOTE,
     ),
     Check(
         "MF058",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mindport.config.mindformers.findings import LEVELS, ConfigFinding
+from mindport.config.mindformers.losses import losses
 from mindport.config.mindformers.plan import generation_of, value_at
 from mindport.config.mindformers.plan_rules import check_plan
 from mindport.config.mindformers.pynative_rules import PYNATIVE_RULES
@@ -55,8 +56,8 @@ class Validation:
 def checks(case: YamlCase) -> list[Check]:
     """What is run on a file, by its generation."""
     if case.generation == PYNATIVE:
-        return [*PYNATIVE_RULES]
-    return [*SECTION_RULES, *VALUE_RULES, lambda case: check_plan(case.plan_case)]
+        return [*PYNATIVE_RULES, losses]
+    return [*SECTION_RULES, *VALUE_RULES, lambda case: check_plan(case.plan_case), losses]
 
 
 def validate(path: Path, version: str | None = None, devices: int | None = None) -> Validation:
