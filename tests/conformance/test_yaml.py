@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mindport.config.hf import ModelConfig, from_hf
-from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.choice import chosen_graph
-from mindport.targets.mindformers.graphs import Graph
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.settings import CPU, Data, Parallel, Recompute, RunSettings
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named, version_named
 
 pytestmark = pytest.mark.conformance

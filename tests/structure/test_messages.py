@@ -24,7 +24,7 @@ from mindport.config import audit, diff, tokenizer_check
 from mindport.config.hf import from_hf
 from mindport.config.mindformers import lint
 from mindport.config.mindformers.findings import LEVELS
-from mindport.config.mindformers.relocate import MISSPELLED, MOVES, TAKEN
+from mindport.config.mindformers.misplaced import REASONS
 from mindport.config.mindformers.upgrade_work import ACTIONS
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
@@ -145,9 +145,9 @@ INDIRECT: dict[str, set[str]] = {
     "field.metadata['doc']": {f.metadata["doc"] for f in fields(TransformerConfig)},
     "check.consequence": {check.consequence for check in lint.CHECKS},
     "check.fix": {check.fix for check in lint.CHECKS},
-    "move.reason": {move.reason for move in MOVES},
-    "TAKEN": {TAKEN},
-    "MISSPELLED": {MISSPELLED},
+    "because": REASONS,
+    "nowhere": REASONS,
+    "reason_for(section, key) or 'it has no effect there'": {*REASONS, "it has no effect there"},
     "t.title": {target.title for target in TARGETS.values()},
     "header": table_headers(),
     "name": stage_names(),

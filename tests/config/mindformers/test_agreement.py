@@ -62,7 +62,7 @@ def compare(model: ModelConfig) -> int:
         written, laid_out = (side(model, version, generation) for side in (by_yaml, by_weights))
         where = (model.model_type, version.name, generation)
         if written is not None and laid_out is None:
-            # The one thing that a YAML can ask for, and Mindport cannot fill: experts as the first mcore version has them.
+            # All that a YAML can ask for and Mindport cannot fill: experts as the first mcore version has them.
             reasons = why_not(model.transformer, version, generation)
             assert (version.name, generation, len(reasons)) == ("1.6", MCORE, 1), (where, reasons)
             assert model.transformer.num_moe_experts

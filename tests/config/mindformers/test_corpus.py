@@ -36,7 +36,9 @@ def test_public_configs(record_property: Callable[[str, object], None]) -> None:
     counts: Counter[str] = Counter()
     for model in models:
         for version in VERSIONS.values():
-            able = [name for name in version.generations if not why_not(model.transformer, version, name, weights=False)]
+            able = [
+                name for name in version.generations if not why_not(model.transformer, version, name, weights=False)
+            ]
             counts[version.name] += bool(able)
             if able:
                 text = emit(model, version.name)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from mindport.architectures import model_types
 from mindport.config.hf import ModelConfig, from_hf
-from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.choice import chosen_graph
-from mindport.targets.mindformers.graphs import FREE, GRAPHS
+from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.read import read
 from mindport.config.mindformers.settings import Data, Parallel, Precision, Recompute, RunSettings, Schedule
@@ -25,6 +24,7 @@ from mindport.config.yaml_file import parse_yaml
 from mindport.errors import MindportError
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.choice import why_not
+from mindport.targets.mindformers.graphs import FREE, GRAPHS
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, VERSIONS, version_named
 
 from ...architectures.generator import variants

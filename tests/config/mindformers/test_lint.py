@@ -88,7 +88,10 @@ TRIGGERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("qwen2", {"layer_types": ["full_attention", "sliding_attention"]}),
         ("llama", {"sliding_window": 8}),
     ],
-    "MF003": [("qwen3", {"attention_bias": True}), ("telechat3_moe", {"attention_bias": True, "/pretrained_model_dir": "x"})],
+    "MF003": [
+        ("qwen3", {"attention_bias": True}),
+        ("telechat3_moe", {"attention_bias": True, "/pretrained_model_dir": "x"}),
+    ],
     "MF004": [("qwen2", {"add_qkv_bias": OUT})],
     "MF005": [("deepseek_v3", {"tie_word_embeddings": True})],
     "MF006": [("deepseek_v3", {"qk_layernorm": OUT}), ("telechat3_moe", {"qk_layernorm": False})],

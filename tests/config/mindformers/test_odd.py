@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from mindport.config.mindformers.lint import lint
+from mindport.config.mindformers.misplaced import model_strays
 from mindport.config.mindformers.read import read
-from mindport.config.mindformers.relocate import relocate
 from mindport.errors import MindportError
 
 from .test_lint import BASES
@@ -62,7 +62,7 @@ def test_odd_values(base: str) -> None:
     for path in places(BASES[base]):
         for value in rng.sample(ODD, 3):
             document = with_odd(BASES[base], path, value)
-            relocate(document)
+            model_strays(document)
             try:
                 lint(document)
             except MindportError as error:

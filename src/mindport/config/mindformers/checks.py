@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.sections import at_least
 from mindport.config.mindformers.settings import MEGATRON, RunSettings
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE, Version
 
 

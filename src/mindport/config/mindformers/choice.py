@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mindport.architectures import model_types
 from mindport.config.hf import ModelConfig
 from mindport.targets.mindformers.choice import family_for, why_not
 from mindport.targets.mindformers.graphs import GRAPHS, Graph
@@ -16,13 +17,19 @@ def chosen_graph(model: ModelConfig, version: Version, generation: str | None, n
     Raises:
         MindportError: none will do, with the reasons, and what would.
     """
-
-    def stands_in(candidate: str) -> bool:
-        return candidate != LEGACY and (candidate, model.model_type) not in GRAPHS
-
     config = model.transformer
-    candidates = [generation] if generation else sorted(version.generations, key=stands_in)
-    # The first without a reason against it; of those that all have some, the one with the fewest.
-    nearest = min(candidates, key=lambda one: len(why_not(config, version, one, name, weights=False)))
-    family = family_for(config, version, nearest, name, weights=False)
+    reasons = {
+        candidate: why_not(config, version, candidate, name, weights=False)
+        for candidate in ((generation,) if generation else version.generations)
+    }
+    able = [candidate for candidate, against in reasons.items() if not against]
+    graphs = [_graph(model, version, candidate, name) for candidate in able]
+    if graphs:
+        declared = model_types()
+        return min(graphs, key=lambda graph: graph.generation != LEGACY and graph.name not in declared)
+    return _graph(model, version, min(reasons, key=lambda candidate: len(reasons[candidate])), name)
+
+
+def _graph(model: ModelConfig, version: Version, generation: str, name: str | None) -> Graph:
+    family = family_for(model.transformer, version, generation, name, weights=False)
     return GRAPHS[family.generation, family.name]

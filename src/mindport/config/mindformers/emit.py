@@ -10,7 +10,6 @@ from mindport.config.hf import ModelConfig
 from mindport.config.mindformers import pynative, sections
 from mindport.config.mindformers.checks import check_settings
 from mindport.config.mindformers.choice import chosen_graph
-from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.model_section import identity, legacy_arch, model_keys, run_keys, said_values
 from mindport.config.mindformers.read import SOURCE, fields_of
@@ -19,6 +18,7 @@ from mindport.config.mindformers.writer import Entry, comment_block, plain, rend
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import (
     EXECUTED,
     LEGACY,

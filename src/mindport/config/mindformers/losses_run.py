@@ -8,6 +8,7 @@ from mindport.config.mindformers.case import ALL, STATIC, Case, Check, Hit
 from mindport.config.mindformers.findings import NOTE
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE
 
+
 def _micro_batches(case: Case) -> Iterator[Hit]:
     if case.whole_number("parallel_config", "pipeline_stage") == 1:
         count = case.whole_number("parallel_config", "micro_batch_num")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mindport.config.hf import ModelConfig, with_defaults
-from mindport.targets.mindformers.graphs import Graph
 from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, RunSettings
 from mindport.config.mindformers.writer import Entry
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, family_named, version_named
 
 _METADATA = {name: field.metadata for name, field in TransformerConfig.__dataclass_fields__.items()}

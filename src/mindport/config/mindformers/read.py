@@ -12,7 +12,7 @@ from mindport.architectures import Architecture, architecture, class_defaults, m
 from mindport.architectures.vocabulary import Only
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.json_file import read_json_object
-from mindport.targets.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
+from mindport.config.mindformers.misplaced import model_strays
 from mindport.config.mindformers.settings import is_a
 from mindport.config.sanity import MOST_LAYERS
 from mindport.config.yaml_file import YamlFile, parse_yaml
@@ -21,6 +21,7 @@ from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import TRAINING
+from mindport.targets.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
 from mindport.targets.mindformers.versions import (
     FAMILIES,
     LATEST_EXECUTED,
@@ -114,6 +115,7 @@ def read(text: str, hf: Mapping[str, Any] | None = None, version: str | None = N
 def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> Reading:
     document = file.values
     generation, section = model_section(document)
+    section = {**(model_strays(document) if generation != PYNATIVE else {}), **section}
     whole = {**(hf or {}), **section}
     graph = _graph(whole, generation)
     _check_written(whole, graph)

@@ -17,7 +17,7 @@ from mindport.config.mindformers.known import (
     strict_sections,
     versions_in,
 )
-from mindport.config.mindformers.misplaced import belongs_to
+from mindport.config.mindformers.misplaced import belongs_to, reason_for, strays
 from mindport.config.mindformers.yaml_case import TRAINING, YamlCase
 from mindport.errors import brief
 from mindport.i18n import tr
@@ -151,14 +151,14 @@ def _unknown(case: YamlCase, section: str, content: Mapping[Any, Any], spans: Ma
         if span is not None and in_span(case.version, span):
             continue
         path = f"{section}.{key}"
-        home = belongs_to(section, str(key))
+        home, nowhere = belongs_to(section, str(key)), reason_for(section, str(key))
         near = difflib.get_close_matches(str(key), [k for k, s in spans.items() if in_span(case.version, s)], 1)
         if home is not None:
             code, fix = "misplaced-key", home
         elif span is not None:
             code, fix = "key-of-another-version", f"MindFormers {versions_in(span)}"
         else:
-            code, fix = "unknown-key", near[0] if near else ""
+            code, fix = "unknown-key", tr(nowhere) if nowhere else near[0] if near else ""
         yield case.find(
             code,
             ERROR if checked else WARNING,
@@ -218,20 +218,16 @@ def top_level(case: YamlCase) -> Findings:
 
 def misplaced(case: YamlCase) -> Findings:
     """Keys in sections that let any key through, and have no use for these."""
-    for section, content in case.values.items():
-        if not isinstance(content, Mapping) or section in strict_sections():
-            continue
-        for key in content:
-            home = belongs_to(str(section), str(key))
-            if home is not None:
-                yield case.find(
-                    "misplaced-key",
-                    WARNING,
-                    f"{section}.{key}",
-                    tr("{key} does not belong to {section}.", key=brief(key), section=section),
-                    tr("it has no effect there"),
-                    home,
-                )
+    for section, key, home in strays(case.values):
+        if section and section not in strict_sections():
+            yield case.find(
+                "misplaced-key",
+                WARNING,
+                f"{section}.{key}",
+                tr("{key} does not belong to {section}.", key=brief(key), section=section),
+                tr(reason_for(section, key) or "it has no effect there"),
+                home,
+            )
 
 
 def names(case: YamlCase) -> Findings:

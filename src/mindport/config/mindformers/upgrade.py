@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mindport.config.mindformers.known import components, in_span, section_keys, since, versions_in
-from mindport.config.mindformers.misplaced import LOOKED_AT, belongs_to
+from mindport.config.mindformers.misplaced import reason_for, strays
 from mindport.config.mindformers.plan import value_at
 from mindport.config.mindformers.upgrade_aside import set_aside, set_aside_classes
 from mindport.config.mindformers.upgrade_marks import settle_marks
@@ -111,14 +111,9 @@ def refuse_what_is_gone(work: Work) -> None:
 
 def relocate(work: Work) -> None:
     """Keys that are in a section that has no use for them go to the one they belong to."""
-    for section in ("", *LOOKED_AT):
-        content = work.values if not section else value_at(work.values, section)
-        if work.generation == PYNATIVE or not isinstance(content, Mapping):
-            continue
-        for key in list(content):
-            home = belongs_to(section, str(key))
-            if home is not None:
-                _relocate(work, section, str(key), home)
+    if work.generation != PYNATIVE:
+        for section, key, home in list(strays(work.values)):
+            _relocate(work, section, key, home)
 
 
 def _relocate(work: Work, section: str, key: str, home: str) -> None:
@@ -132,12 +127,13 @@ def _relocate(work: Work, section: str, key: str, home: str) -> None:
         _relocate_section(work, path, target)
         return
     there = value_at(work.values, home)
-    note = tr("{section} has no use for it", section=section or tr("the top level"))
+    because = reason_for(section, key)
+    note = tr(because) if because else tr("{section} has no use for it", section=section or tr("the top level"))
     try:
         with work.editor.undone_on_failure():
             if there is None:
-                lines = work.editor.take(way_of(path))
-                work.editor.put(way_of(target), lines)
+                first, *rest = work.editor.take(way_of(path))
+                work.editor.put(way_of(target), [first.replace(key, name, 1), *rest])
                 work.step(MOVED, path, home, "", note)
             elif there == content:
                 work.editor.take(way_of(path))

@@ -15,7 +15,7 @@ from mindport.config.mindformers.known import (
     table,
     versions_in,
 )
-from mindport.config.mindformers.misplaced import belongs_to
+from mindport.config.mindformers.misplaced import belongs_to, reason_for
 from mindport.config.mindformers.plan import value_at
 from mindport.config.mindformers.section_rules import SECTIONS
 from mindport.config.mindformers.upgrade_marks import aside
@@ -97,8 +97,10 @@ def _unknown(work: Work, section: str, key: str) -> list[tuple[str, list[str]]]:
     except CannotEditError as error:
         work.left(path, "", "", error)
         return []
-    home = belongs_to(section, key)
+    home, because = belongs_to(section, key), reason_for(section, key)
     note = tr("no version of MindFormers knows it; it is in the block at the end")
+    if because and not home:
+        note = tr("{reason}; it is in the block at the end", reason=tr(because))
     if home:
         note = tr("it has no use here, and its place is taken; it is in the block at the end")
     work.step(KEPT, path, home or "", "", note)

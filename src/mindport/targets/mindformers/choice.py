@@ -88,5 +88,7 @@ def _advice(config: TransformerConfig, *, weights: bool) -> str:
         found.setdefault(generation, []).insert(0, version)
     if not found:
         return tr("No version of MindFormers computes this model without a change; Mindport's native target does.")
-    spans = (f"{generation} ({' - '.join(dict.fromkeys((names[0], names[-1])))})" for generation, names in found.items())
+    spans = (
+        f"{generation} ({' - '.join(dict.fromkeys((names[0], names[-1])))})" for generation, names in found.items()
+    )
     return tr("What would do: {ways}.", ways=", ".join(spans))

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mindport.schema import TransformerConfig
+from mindport.schema.transformer_config import RUN
 from mindport.targets.mindformers.spellings import (
     LEGACY_ROPE,
     MLA_ROPE,
@@ -25,8 +27,6 @@ from mindport.targets.mindformers.spellings import (
     Section,
     Spelling,
 )
-from mindport.schema import TransformerConfig
-from mindport.schema.transformer_config import RUN
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, version_named
 
 Since = str | None
