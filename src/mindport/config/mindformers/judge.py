@@ -15,8 +15,27 @@ from mindport.targets.mindformers.versions import LEGACY, MCORE
 Findings = Iterator[ConfigFinding]
 
 
+class JudgedFor:
+    """What is judged for one version and generation."""
+
+    version: Version
+    generation: str
+
+    @property
+    def legacy(self) -> bool:
+        return self.generation == LEGACY
+
+    @property
+    def mcore(self) -> bool:
+        return self.generation == MCORE
+
+    def since(self, name: str) -> bool:
+        """Whether the version is this one or later."""
+        return since(self.version, name)
+
+
 @dataclass(frozen=True)
-class Case:
+class Case(JudgedFor):
     """A plan to judge.
 
     Args:
@@ -38,18 +57,6 @@ class Case:
     @property
     def plan(self) -> ParallelPlan:
         return self.placed.plan
-
-    @property
-    def legacy(self) -> bool:
-        return self.generation == LEGACY
-
-    @property
-    def mcore(self) -> bool:
-        return self.generation == MCORE
-
-    def since(self, name: str) -> bool:
-        """Whether the version is this one or later."""
-        return since(self.version, name)
 
     def error(self, code: str, name: str, message: str, reason: str, fix: str = "") -> ConfigFinding:
         return self._finding(code, ERROR, name, message, reason, fix)

@@ -13,6 +13,7 @@ from mindport.architectures.vocabulary import Only
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.json_file import read_json_object
 from mindport.config.mindformers.misplaced import model_strays
+from mindport.config.mindformers.plan import generation_of, value_at
 from mindport.config.mindformers.settings import is_a
 from mindport.config.sanity import MOST_LAYERS
 from mindport.config.yaml_file import YamlFile, parse_yaml
@@ -26,7 +27,6 @@ from mindport.targets.mindformers.versions import (
     FAMILIES,
     LATEST_EXECUTED,
     LEGACY,
-    MCORE,
     PYNATIVE,
     Version,
     version_named,
@@ -149,12 +149,10 @@ def model_section(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     Raises:
         MindportError: there is no such section.
     """
-    model = document.get("model")
-    if isinstance(model, dict) and isinstance(model.get("model_config"), dict):
-        section = model["model_config"]
-        return (MCORE if document.get("use_legacy") is False else LEGACY), section
-    if isinstance(model, dict) and ("training" in document or "parallelism" in document):
-        return PYNATIVE, model
+    generation = generation_of(document)
+    section = value_at(document, "model" if generation == PYNATIVE else "model.model_config")
+    if isinstance(section, dict):
+        return generation, section
     raise MindportError(tr("The YAML has no section model.model_config."), tr("Give a training YAML of MindFormers."))
 
 

@@ -8,19 +8,17 @@ from functools import cached_property
 from typing import Any
 
 from mindport.config.mindformers.findings import ConfigFinding
-from mindport.config.mindformers.judge import Case, line_of
-from mindport.config.mindformers.known import since
+from mindport.config.mindformers.judge import Case, JudgedFor, line_of
 from mindport.config.mindformers.plan import plan_of, value_at
 from mindport.config.yaml_file import KeyPath, YamlFile
 from mindport.targets.mindformers import Version
-from mindport.targets.mindformers.versions import LEGACY, MCORE
 
 TRAINING = ("train", "finetune")
 """Values of `run_mode` that train."""
 
 
 @dataclass(frozen=True)
-class YamlCase:
+class YamlCase(JudgedFor):
     """A file, and for what it is judged.
 
     Args:
@@ -38,14 +36,6 @@ class YamlCase:
     @property
     def values(self) -> Mapping[str, Any]:
         return self.file.values
-
-    @property
-    def legacy(self) -> bool:
-        return self.generation == LEGACY
-
-    @property
-    def mcore(self) -> bool:
-        return self.generation == MCORE
 
     @property
     def mode(self) -> str:
@@ -68,10 +58,6 @@ class YamlCase:
         name = value_at(self.values, "model.model_config.type") if self.legacy else ""
         config_class = name if isinstance(name, str) else ""
         return Case(plan_of(self.values), self.version, self.generation, self.devices, config_class, self.lines)
-
-    def since(self, name: str) -> bool:
-        """Whether the version is this one or later."""
-        return since(self.version, name)
 
     def at(self, path: str) -> Any:
         """What stands at `section.key`; None where nothing does."""
