@@ -10,7 +10,6 @@ from mindport.config.mindformers.yaml_case import YamlCase
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
-
 JUDGED = ("MF050", "MF051", "MF052", "MF053", "MF057", "MF058")
 """Losses that other rules of `validate` see, with the values that would work."""
 
