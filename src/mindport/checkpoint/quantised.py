@@ -98,17 +98,18 @@ def rows(files: Files, entry: TensorEntry, start: int, stop: int) -> np.ndarray:
     (height, width), columns = scales.block, entry.shape[1]
     stored = replace(entry, dtype=scales.stored_dtype, scales=None)
     values = files.box(stored, (start, 0), (stop, columns)).astype(np.float32)
-    finite = np.isfinite(values)
+    finite = np.isfinite(values)  # where the file itself has no infinity, there must be none afterwards
     first, last = start // height, -(-stop // height)
     factors = files.box(scales.factors, (first, 0), (last, scales.factors.shape[1])).astype(np.float32)
     for number, of_blocks in enumerate(factors, first):
-        band = values[max(number * height - start, 0) : (number + 1) * height - start]
+        band = slice(max(number * height - start, 0), (number + 1) * height - start)
+        wide = np.repeat(of_blocks, width)[:columns]
         with np.errstate(over="ignore", invalid="ignore"):
-            band *= np.repeat(of_blocks, width)[:columns]
+            values[band] *= wide
+        finite[band] &= np.isfinite(wide)
     with np.errstate(over="ignore"):
         result = values.astype(numpy_dtype(entry.dtype), copy=False)
-    # Scales that are infinite or NaN are the file's own business: what they make is what everybody makes of it.
-    if np.any(np.isinf(result) & finite) and np.isfinite(factors).all():
+    if np.any(np.isinf(result) & finite):
         raise MindportError(
             tr("{tensor} has values that {dtype} cannot hold.", tensor=brief(entry.name), dtype=NAMES[entry.dtype]),
             tr("Set dtype (torch_dtype in older files) to bfloat16 in config.json."),
