@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from mindport.architectures.naming import spellings, tensor_map
-from mindport.checkpoint.carry_out import Job, stamps_of, write_weights
+from mindport.checkpoint.carry_out import Job, write_weights
 from mindport.checkpoint.convert import CKPT, METADATA
 from mindport.checkpoint.folder import find_weights
 from mindport.checkpoint.plan import make_plan
@@ -55,7 +55,7 @@ def main() -> None:
     assert not plan.problems, plan.problems
     files = (ckpt_file(plan.outputs, CKPT),) if options.ckpt else safetensors_files(plan.outputs, METADATA)
     options.folder.mkdir(parents=True)
-    job = Job(plan, files, {}, stamps_of(found.files), finish=lambda folder: None)
+    job = Job(plan, files, {}, found.stamps, finish=lambda folder: None)
     write_weights(job, options.folder, lambda count: None)
     print(time.perf_counter() - started)
 

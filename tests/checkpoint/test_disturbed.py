@@ -20,6 +20,7 @@ from mindport.checkpoint.export import export
 from mindport.checkpoint.options import Options
 from mindport.errors import MindportError
 
+from .disks import mounted
 from .killing import SHARDED, forked, tree
 
 Make = Callable[..., Any]
@@ -52,15 +53,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KB; the weights have 10 KB, and every other file takes 4."""
-    folder, mount, unmount = tmp_path / "disk", shutil.which("mount"), shutil.which("umount")
-    folder.mkdir()
-    if os.geteuid() != 0 or not mount or not unmount:
-        pytest.skip("mounting needs root")
-    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip("mounting is not allowed here")
-    yield folder
-    subprocess.run([unmount, "-l", folder], capture_output=True, check=True)
+    with mounted(tmp_path / "disk", "64k") as folder:
+        yield folder
 
 
 def test_a_full_disk(source: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

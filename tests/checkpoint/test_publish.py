@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import pytest
 from mindport.checkpoint import publish as module
 from mindport.checkpoint.publish import check_free, publish
 from mindport.errors import MindportError
+
+from .disks import mounted
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -283,15 +283,8 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    folder, mount, unmount = tmp_path / "disk", shutil.which("mount"), shutil.which("umount")
-    folder.mkdir()
-    if os.geteuid() != 0 or not mount or not unmount:
-        pytest.skip("mounting needs root")
-    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip("mounting is not allowed here")
-    yield folder
-    subprocess.run([unmount, "-l", folder], capture_output=True, check=True)
+    with mounted(tmp_path / "disk", "1m") as folder:
+        yield folder
 
 
 def test_a_full_disk(small_disk: Path) -> None:

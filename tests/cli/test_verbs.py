@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from mindport.checkpoint.safetensors import make_header
-from mindport.cli import app
 from mindport.schema import TransformerConfig
 from mindport.version import __version__
+
+from .running import run_main
 
 SRC = Path(__file__).parents[2] / "src"
 FRAMEWORKS = ("torch", "transformers", "mindspore", "jinja2", "matplotlib")
@@ -60,14 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setenv("MINDPORT_LANG", "en")
 
     def command(*args: object) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["mindport", *map(str, args)])
-        code: Any = 0
-        try:
-            app.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
+        return Ended(*run_main(monkeypatch, capsys, *args))
 
     return command
 

@@ -23,7 +23,8 @@ from mindport.checkpoint.options import Options
 from mindport.checkpoint.policy import parse_policy
 from mindport.checkpoint.recheck import FolderReport
 from mindport.checkpoint.safetensors import INDEX_FILE, SINGLE_FILE, make_header
-from mindport.cli import app
+
+from .running import run_main
 
 SRC = Path(__file__).parents[2] / "src"
 CODES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "float64": "F64", "int32": "I32"}
@@ -89,15 +90,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setenv("MINDPORT_LANG", "en")
 
     def command(*args: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mindport", *map(str, args)])
-        code: Any = 0
-        try:
-            app.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.out + captured.err
-        return code, captured.out, captured.err
+        code, out, err = run_main(monkeypatch, capsys, *args)
+        assert "Traceback" not in out + err
+        return code, out, err
 
     return command
 

@@ -81,12 +81,11 @@ class Content:
     def _flows(self, output: Output, movement: Movement) -> bool:
         """Whether the output is so few runs of stored bytes that reading one after the other is quickest."""
         entries = [self._plan.source[name] for name, _ in movement.tensors]
-        runs = 1 + np.count_nonzero((np.diff(movement.unit) != 1) | (np.diff(movement.owner) != 0))
         return (
             all(entry.plain for entry in entries)
             and not any(units.columns for _, units in movement.tensors)
             and bool((movement.owner >= 0).all())
-            and runs * _LONG_RUN <= max(output.nbytes, _LONG_RUN)
+            and movement.starts().size * _LONG_RUN <= max(output.nbytes, _LONG_RUN)
         )
 
     def _by_runs(self, output: Output, movement: Movement) -> Iterator[memoryview]:

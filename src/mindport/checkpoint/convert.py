@@ -16,7 +16,7 @@ from mindport.checkpoint.options import PLAIN, Options
 from mindport.checkpoint.plan import Plan, Problem, make_plan
 from mindport.checkpoint.problems import PlanError
 from mindport.checkpoint.publish import check_free, publish
-from mindport.checkpoint.quantised import pair_scales, refuse_quantised
+from mindport.checkpoint.quantised import pair_scales
 from mindport.checkpoint.resize import Resize, vocab_change
 from mindport.checkpoint.shards import TargetFile, ckpt_file, indices, safetensors_files
 from mindport.checkpoint.source import Checkpoint
@@ -153,7 +153,6 @@ def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
         found=[Problem(name, what) for name, what in found.problems] + _not_floating(tensors, source),
     )
     if plan.problems:
-        refuse_quantised(source)
         hints = tuple(implied(described, spelling, source))
         return Planned(model, NativeConfig(described, spelling), found, plan, hints, None)
     options.policy.check_used(part for output in plan.outputs for part in output.stored.parts)

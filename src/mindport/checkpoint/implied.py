@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -159,7 +159,7 @@ def _best(model: ModelConfig, state: _State, done: set[str]) -> list[tuple[Impli
     return best
 
 
-def describe(found: list[Implied]) -> str:
+def describe(found: Sequence[Implied]) -> str:
     """One sentence for each key, in the user's language; "" where there are none."""
     sentences = []
     for one in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mindport.checkpoint.problems import collapse_names, listed
+from mindport.checkpoint.problems import collapse_names, listed, prefix_between
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
@@ -105,11 +105,5 @@ class LoadError(MindportError):
 
 def _prefix(longer: Sequence[str], shorter: Sequence[str]) -> str:
     """What every one of the longer names has before one of the shorter, if they are the same but for that."""
-    if not shorter:
-        return ""
-    ending = f".{shorter[0]}"
-    for name in longer:
-        prefix = name.removesuffix(ending) + "."
-        if name.endswith(ending) and {prefix + short for short in shorter} == set(longer):
-            return prefix
-    return ""
+    prefix = prefix_between(longer, shorter)
+    return prefix if prefix.endswith(".") and len({*longer}) == len({*shorter}) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from mindport.checkpoint.implied import Implied, describe
@@ -26,7 +26,7 @@ class PlanError(MindportError):
     def __init__(self, model: Path, problems: Sequence[Problem], found: Sequence[Implied] = ()) -> None:
         super().__init__(
             tr("{model}: config and checkpoint do not fit.", model=model) + f"\n{listed(collapse(problems), _SHOWN)}\n",
-            _prefixed(problems) or describe(list(found)) or tr("Compare config.json with the tensors it describes."),
+            _prefixed(problems) or describe(found) or tr("Compare config.json with the tensors it describes."),
         )
         self.problems = tuple(problems)
 
@@ -42,18 +42,21 @@ def listed(rows: Sequence[tuple[str, str]], most: int) -> str:
 def _prefixed(problems: Sequence[Problem]) -> str:
     """What to do where one prefix is all that is wrong with the names; "" where it is not."""
     missing = {problem.tensor for problem in problems if problem.kind == MISSING}
-    unplaced = {problem.tensor for problem in problems if problem.kind == UNPLACED}
-    if not missing:
+    prefix = prefix_between({problem.tensor for problem in problems if problem.kind == UNPLACED}, missing)
+    if not prefix:
         return ""
-    first = max(missing, key=len)
-    prefixes = {name.removesuffix(first) for name in unplaced if name.endswith(first)}
-    for prefix in prefixes:
-        if {prefix + name for name in missing} <= unplaced:
-            return tr(
-                "Every name begins with {prefix}: save the state dict of the model itself, without its wrapper.",
-                prefix=prefix,
-            )
-    return ""
+    return tr(
+        "Every name begins with {prefix}: save the state dict of the model itself, without its wrapper.", prefix=prefix
+    )
+
+
+def prefix_between(longer: Collection[str], shorter: Collection[str]) -> str:
+    """What has to stand before each of the shorter names to make it one of the longer; "" where nothing does it."""
+    if not shorter:
+        return ""
+    first, known = max(shorter, key=len), set(longer)
+    prefixes = (name.removesuffix(first) for name in longer if name.endswith(first))
+    return next((prefix for prefix in prefixes if all(prefix + name in known for name in shorter)), "")
 
 
 def collapse(problems: Sequence[Problem]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mindport.architectures.quantisation import KEY, block_size, refusal
 from mindport.architectures.vocabulary import checked
-from mindport.checkpoint.dtypes import NAMES, numpy_dtype
+from mindport.checkpoint.dtypes import FLOATS, NAMES, numpy_dtype
 from mindport.checkpoint.files import Files
 from mindport.checkpoint.source import BlockScales, Checkpoint, TensorEntry
 from mindport.errors import MindportError, brief
@@ -29,7 +29,7 @@ _STORED = "F8_E4M3"
 _SCALES = ("F32", "BF16", "F16")
 """Dtypes that scales have in files: float32 in DeepSeek's, bfloat16 in Qwen3's."""
 
-_VALUES = {NAMES[code]: code for code in ("F64", "F32", "F16", "BF16")}
+_VALUES = {NAMES[code]: code for code in FLOATS}
 
 _DEFAULT = "bfloat16"
 """Of the values where the config names no dtype: what these models were trained in."""

@@ -18,8 +18,8 @@ from mindport.cli.options import (
     WeightsFormat,
     with_declarations,
 )
-from mindport.cli.output import byte_progress, print_json, read_and_left_out
-from mindport.cli.plan import show_plan
+from mindport.cli.output import print_json, read_and_left_out
+from mindport.cli.plan import carried_out, print_written
 from mindport.cli.weights import (
     DryRun,
     Dtypes,
@@ -30,7 +30,6 @@ from mindport.cli.weights import (
     VocabSize,
     parse_size,
     read_vocab_map,
-    resumable,
 )
 from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
@@ -57,7 +56,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     with_declarations(context, declarations, model)
-    from mindport.checkpoint.carry_out import carry_out
     from mindport.checkpoint.convert import Conversion, convert, plan_conversion
     from mindport.checkpoint.options import Options
     from mindport.checkpoint.policy import parse_policy
@@ -81,13 +79,7 @@ def command(
     else:
         check_free(output, overwrite=overwrite, source=model)
         planned = plan_conversion(model, options)
-        if dry_run:
-            show_plan(planned, output, as_json=as_json)
-            return
-        job = planned.ready()
-        with resumable(output), byte_progress(job.nbytes, tr("writing weights")) as progress:
-            published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
-        if not published:
+        if not carried_out(planned, output, dry_run=dry_run, overwrite=overwrite, resume=resume, as_json=as_json):
             return
         done = Conversion(output, planned.config, planned)
     seconds = time.perf_counter() - started
@@ -119,14 +111,7 @@ def command(
         keys = printable(", ".join(unhandled))
         typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
     if plan:
-        typer.echo(
-            tr(
-                "{path}: {count} tensors, {mb:.1f} MB in {seconds:.1f} s",
-                path=done.folder / (done.files[0] if len(done.files) == 1 else f"model-*.{weights_format.value}"),
-                count=len(plan.outputs),
-                mb=plan.bytes_out / 1e6,
-                seconds=seconds,
-            )
-        )
+        name = done.files[0] if len(done.files) == 1 else f"model-*.{weights_format.value}"
+        print_written(done.folder / name, plan, seconds)
         for name, reason in plan.skipped.items():
             typer.echo(tr("skipped {name}: {reason}", name=name, reason=tr(reason)))

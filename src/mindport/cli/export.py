@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from mindport.cli.options import Declarations, Json, OutputFolder, Overwrite, with_declarations
-from mindport.cli.output import byte_progress, print_json
-from mindport.cli.plan import show_plan
-from mindport.cli.weights import DryRun, Dtypes, Resume, ShardSize, parse_size, resumable
+from mindport.cli.output import print_json
+from mindport.cli.plan import carried_out, print_left_out, print_written
+from mindport.cli.weights import DryRun, Dtypes, Resume, ShardSize, parse_size
 from mindport.i18n import tr
 
 
@@ -40,7 +40,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     with_declarations(context, declarations, folder)
-    from mindport.checkpoint.carry_out import carry_out
     from mindport.checkpoint.export import plan_export
     from mindport.checkpoint.options import Options
     from mindport.checkpoint.policy import parse_policy
@@ -50,14 +49,9 @@ def command(
     options = Options(shard_bytes=parse_size(shard_size), policy=parse_policy(dtype or ()), keep_vocab=keep_vocab)
     check_free(output, overwrite=overwrite, source=folder)
     planned = plan_export(folder, options, weights)
-    if dry_run:
-        show_plan(planned, output, as_json=as_json)
+    if not carried_out(planned, output, dry_run=dry_run, overwrite=overwrite, resume=resume, as_json=as_json):
         return
     job, plan = planned.ready(), planned.plan
-    with resumable(output), byte_progress(job.nbytes, tr("writing weights")) as progress:
-        published = carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
-    if not published:
-        return
     seconds = time.perf_counter() - started
     if as_json:
         print_json(
@@ -74,15 +68,5 @@ def command(
             }
         )
         return
-    typer.echo(
-        tr(
-            "{path}: {count} tensors, {mb:.1f} MB in {seconds:.1f} s",
-            path=output,
-            count=len(plan.outputs),
-            mb=plan.bytes_out / 1e6,
-            seconds=seconds,
-        )
-    )
-    for reason in dict.fromkeys(plan.skipped.values()):
-        count = sum(other == reason for other in plan.skipped.values())
-        typer.echo(tr("left out: {count} tensors: {reason}", count=count, reason=tr(reason)))
+    print_written(output, plan, seconds)
+    print_left_out(plan)

@@ -3,18 +3,61 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mindport.cli.output import print_json, print_table
+from mindport.cli.output import byte_progress, print_json, print_table
+from mindport.cli.weights import resumable
 from mindport.i18n import tr
 from mindport.records.formats import printable
 
 if TYPE_CHECKING:
     from mindport.checkpoint.convert import Planned
     from mindport.checkpoint.implied import Implied
+    from mindport.checkpoint.plan import Plan
+
+
+def carried_out(planned: Planned, output: Path, *, dry_run: bool, overwrite: bool, resume: bool, as_json: bool) -> bool:
+    """Show a plan or carry it out, with a progress bar.
+
+    Returns:
+        whether this process published the folder, so that there is something to tell.
+
+    Raises:
+        MindportError: see `carry_out`.
+        PlanError: there are problems.
+        typer.Exit: status 1, if it was only to be shown and is not possible.
+    """
+    from mindport.checkpoint.carry_out import carry_out
+
+    if dry_run:
+        show_plan(planned, output, as_json=as_json)
+        return False
+    job = planned.ready()
+    with resumable(output), byte_progress(job.nbytes, tr("writing weights")) as progress:
+        return carry_out(job, output, overwrite=overwrite, resume=resume, progress=progress)
+
+
+def print_written(path: Path, plan: Plan, seconds: float) -> None:
+    """How much was written, and how long it took."""
+    typer.echo(
+        tr(
+            "{path}: {count} tensors, {mb:.1f} MB in {seconds:.1f} s",
+            path=path,
+            count=len(plan.outputs),
+            mb=plan.bytes_out / 1e6,
+            seconds=seconds,
+        )
+    )
+
+
+def print_left_out(plan: Plan) -> None:
+    """How many tensors are left out, by reason."""
+    for reason, count in Counter(plan.skipped.values()).items():
+        typer.echo(tr("left out: {count} tensors: {reason}", count=count, reason=tr(reason)))
 
 
 def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
@@ -35,7 +78,7 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
     plan, job = planned.plan, planned.job
     free = free_bytes(folder)
     files = job.files if job else ()
-    needed = sum(file.nbytes for file in files)
+    needed = job.nbytes if job else 0
     possible = job is not None and needed <= free
     if as_json:
         print_json(
@@ -54,7 +97,7 @@ def show_plan(planned: Planned, folder: Path, *, as_json: bool) -> None:
             }
         )
     else:
-        _print(planned, collapse(plan.problems), describe(list(planned.implied)))
+        _print(planned, collapse(plan.problems), describe(planned.implied))
         if job:
             print_table(
                 ("file", "tensors", "size (MB)"),
@@ -84,11 +127,7 @@ def _print(planned: Planned, problems: list[tuple[str, str]], hint: str) -> None
     if planned.found.stray:
         names = printable(", ".join(planned.found.stray))
         typer.secho(tr("Weight files that are not read: {names}", names=names), fg="yellow")
-    counted: dict[str, int] = {}
-    for reason in plan.skipped.values():
-        counted[reason] = counted.get(reason, 0) + 1
-    for reason, count in counted.items():
-        typer.echo(tr("left out: {count} tensors: {reason}", count=count, reason=tr(reason)))
+    print_left_out(plan)
     if plan.copies:
         typer.echo(tr("left out: {count} copies of tied weights, once they are found equal", count=len(plan.copies)))
 

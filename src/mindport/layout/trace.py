@@ -55,14 +55,20 @@ class Movement:
     owner: np.ndarray
     unit: np.ndarray
 
+    def starts(self) -> np.ndarray:
+        """The target unit at which each of the `runs` begins; there is one more than there are breaks."""
+        import numpy as np
+
+        breaks = (np.diff(self.unit) != 1) | (np.diff(self.owner) != 0)
+        return np.concatenate([[0], np.flatnonzero(breaks) + 1])
+
     def runs(self) -> list[tuple[int, int, int, int]]:
         """Consecutive units of one source: (first target unit, source tensor, first unit there, how many)."""
         import numpy as np
 
         if not self.unit.size:
             return []
-        breaks = (np.diff(self.unit) != 1) | (np.diff(self.owner) != 0)
-        starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+        starts = self.starts()
         counts = np.diff(np.concatenate([starts, [self.unit.size]]))
         columns = (starts, self.owner[starts], self.unit[starts], counts)
         return list(zip(*(column.tolist() for column in columns), strict=True))
