@@ -35,6 +35,7 @@ class Job:
         stamps: of the source's files before their headers were read.
         finish: writes everything else into a folder: configuration, side files.
         notes: for the manifest.
+        edited: names of files that are made to be edited, so that the manifest has no checksum of them.
     """
 
     plan: Plan
@@ -43,6 +44,7 @@ class Job:
     stamps: Mapping[Path, Stamp]
     finish: Callable[[Path], None]
     notes: Mapping[str, Any] = field(default_factory=dict)
+    edited: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -243,7 +245,7 @@ class _Writer:
         job.finish(self._work)
         for name, index in job.indices.items():
             write_json(self._work / name, dict(index))
-        write_manifest(self._work, job.plan, job.files, digests, sources, job.notes)
+        write_manifest(self._work, job.plan, job.files, digests, sources, job.notes, job.edited)
         remove_journals(self._work)
 
 

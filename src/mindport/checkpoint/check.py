@@ -31,7 +31,12 @@ def check_folder(model: Path, folder: Path) -> None:
         raise MindportError(tr("{path} is not a folder.", path=model), tr("Give the Hugging Face model folder."))
     found = read_native_config(folder)
     find_weights(folder)  # a config alone is no converted model
-    planned = plan_conversion(model, recorded_options(folder, found.vocab))
+    goal = None
+    if found.destination:
+        from mindport.checkpoint.goal import Goal  # MindFormers' tables
+
+        goal = Goal.again(found.destination)
+    planned = plan_conversion(model, recorded_options(folder, found.vocab), goal)
     job, wanted = planned.ready(), planned.config
     differing = [
         field.name

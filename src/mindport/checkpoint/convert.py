@@ -1,32 +1,37 @@
-"""Hugging Face -> target: what a conversion will do (`plan_conversion`), and doing it (`convert`)."""
+"""A model -> target: what a conversion will do (`plan_conversion`), and doing it (`convert`)."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mindport.architectures.naming import Spelling, skipped_tensors, tensor_map, tied_copies
 from mindport.checkpoint.carry_out import Job, Progress, carry_out
 from mindport.checkpoint.dtypes import FLOATS, NAMES
-from mindport.checkpoint.folder import Found, find_weights
+from mindport.checkpoint.folder import Found
 from mindport.checkpoint.implied import Implied, implied
-from mindport.checkpoint.match import spelling_of, with_optional_parts
 from mindport.checkpoint.options import PLAIN, Options
+from mindport.checkpoint.origin import Origin, origin_of
 from mindport.checkpoint.plan import Plan, Problem, make_plan
 from mindport.checkpoint.problems import PlanError
 from mindport.checkpoint.publish import check_free, publish
-from mindport.checkpoint.quantised import pair_scales
 from mindport.checkpoint.resize import Resize, vocab_change
 from mindport.checkpoint.shards import TargetFile, ckpt_file, indices, safetensors_files
 from mindport.checkpoint.source import Checkpoint
-from mindport.config.hf import ModelConfig, read_hf_config
+from mindport.config.hf import read_hf_config
 from mindport.config.native import NativeConfig, write_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.layout import TensorMap
 from mindport.schema import TransformerConfig, VocabChange, slots_of
 from mindport.targets import NATIVE
+from mindport.targets.target import served
+
+if TYPE_CHECKING:
+    from mindport.checkpoint.goal import Goal
+    from mindport.targets.mindformers import Destination
 
 CKPT = "model.ckpt"
 """Weights in MindSpore's own format."""
@@ -114,76 +119,62 @@ def no_progress(_: int) -> None:
     """For those who do not want to know."""
 
 
-def plan_conversion(model: Path, options: Options = PLAIN) -> Planned:
-    """The plan to bring a Hugging Face folder to the native target, from its config and tensor headers alone.
+def plan_conversion(model: Path, options: Options = PLAIN, goal: Goal | None = None) -> Planned:
+    """The plan to bring a model folder to a target, from its config and tensor headers alone.
+
+    Args:
+        model: a Hugging Face folder, or one that was converted before, to whatever target.
+        goal: MindFormers; None: the native target.
 
     Raises:
         MindportError: something cannot be read or is not supported.
     """
-    described = read_hf_config(model)
-    if described.part.path:
-        # transformers has changed the names under which it stores the parts, and no declaration says them.
-        raise MindportError(
-            tr(
-                "{model} is a composite model; only the config of its text model, {part}, can be converted.",
-                model=model,
-                part=described.part.name,
-            ),
-            tr("Give its config.json, or a folder with the weights of the text model alone."),
-        )
-    found = find_weights(model)
-    source = pair_scales(found.entries, described.hf)
-    spelling = spelling_of(described, source)
-    described = with_optional_parts(described, spelling, source)
-    declaration, config = described.declaration, described.transformer
-    skipped = skipped_tensors(declaration, described.declared_class, config, spelling)
-    copies = tied_copies(declaration, config, spelling)
-    copies = {name: slot for name, slot in copies.items() if name not in skipped}
-    tensors = _counting(tensor_map(declaration, config, spelling), source, config, copies, skipped)
+    origin = origin_of(model)
+    described, spelling = origin.config.model, origin.config.spelling
+    config = described.transformer
+    destination = goal.destination(described, weights=True) if goal else None
+    target = destination.target if destination else NATIVE
+    tensors, more = target.sides(origin.tensors, config)
     change = _vocab(config, options)
+    if change and origin.config.vocab:
+        raise MindportError(
+            tr("The vocabulary of {folder} was changed when it was converted.", folder=model),
+            tr("Convert the Hugging Face model again, with all that is to be changed."),
+        )
     plan = make_plan(
-        source,
+        origin.source,
         tensors,
-        NATIVE.parameters(config),
+        served(target.parameters(config), origin.shared),
         slots_of(config),
-        copies=copies,
-        skipped=skipped,
+        copies={**origin.copies, **more},
+        skipped=origin.skipped,
         policy=options.policy,
         resize=Resize.of(change, config),
-        found=[Problem(name, what) for name, what in found.problems] + _not_floating(tensors, source),
+        found=[Problem(name, what) for name, what in origin.found.problems] + _not_floating(tensors, origin.source),
     )
     if plan.problems:
-        hints = tuple(implied(described, spelling, source))
-        return Planned(model, NativeConfig(described, spelling), found, plan, hints, None)
+        hints = () if origin.converted or spelling is None else tuple(implied(described, spelling, origin.source))
+        return Planned(model, replace(origin.config, destination=destination), origin.found, plan, hints, None)
     options.policy.check_used(part for output in plan.outputs for part in output.stored.parts)
-    native = _as_written(described, spelling, plan, options, change)
+    config_written = _as_written(origin, plan, options, change, destination)
+    files = target_files(plan, options)
+    beside = goal.beside(config_written, files) if goal else {}
 
     def finish(folder: Path) -> None:
-        write_native_config(folder, native)
+        write_native_config(folder, config_written)
         copy_side_files(model, folder)
+        write_texts(folder, beside)
 
-    files = target_files(plan, options)
-    job = Job(plan, files, indices(files, hugging_face=False), found.stamps, finish, {"options": options.to_json()})
-    return Planned(model, native, found, plan, (), job)
-
-
-def _counting(
-    tensors: TensorMap,
-    source: Checkpoint,
-    config: TransformerConfig,
-    copies: dict[str, str],
-    skipped: dict[str, str],
-) -> TensorMap:
-    """The tensors, with those that count in this file: not tied, a copy may differ, and where the class does not read
-    the other, it is the copy that counts."""
-    if config.tie_word_embeddings:
-        return tensors
-    result = dict(tensors)
-    for name in copies.keys() & source.keys():
-        holder = next(n for n, stored in result.items() if copies[name] in stored.parts)
-        if holder in skipped:
-            result[name] = result.pop(holder)
-    return result
+    job = Job(
+        plan,
+        files,
+        indices(files, hugging_face=False, always=goal is not None),
+        origin.found.stamps,
+        finish,
+        {"options": options.to_json()},
+        tuple(beside),
+    )
+    return Planned(model, config_written, origin.found, plan, (), job)
 
 
 def _not_floating(tensors: TensorMap, source: Checkpoint) -> list[Problem]:
@@ -211,14 +202,23 @@ def _vocab(config: TransformerConfig, options: Options) -> VocabChange | None:
 
 
 def _as_written(
-    described: ModelConfig, spelling: Spelling, plan: Plan, options: Options, change: VocabChange | None
+    origin: Origin, plan: Plan, options: Options, change: VocabChange | None, destination: Destination | None
 ) -> NativeConfig:
     changes: dict[str, object] = {}
     if options.policy.default:
         changes["params_dtype"] = NAMES[options.policy.default]
     if change:
         changes["vocab_size"] = change.after
-    return NativeConfig(described.with_transformer(**changes), spelling, tuple(plan.copies), change)
+    before = origin.config
+    copies = before.copies if origin.converted else tuple(name for name in plan.copies if name in origin.copies)
+    model = before.model.with_transformer(**changes)
+    return NativeConfig(model, before.spelling, copies, change or before.vocab, destination)
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write text files into a folder."""
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def target_files(plan: Plan, options: Options) -> tuple[TargetFile, ...]:
@@ -240,17 +240,19 @@ def convert(
     model: Path,
     folder: Path,
     options: Options = PLAIN,
+    goal: Goal | None = None,
     *,
     overwrite: bool = False,
     resume: bool = False,
     progress: Progress = no_progress,
 ) -> Conversion:
-    """Convert a Hugging Face model folder, or a config.json alone, to the native target.
+    """Convert a model folder, or a config.json alone, to the native target or to MindFormers.
 
     Args:
-        model: model folder, or a config.json.
+        model: a Hugging Face folder or one that was converted before, or a config.json.
         folder: to be written; it appears only when everything in it is complete.
         options: how the weights are to be written.
+        goal: MindFormers; None: the native target.
         overwrite: replace an existing folder.
         resume: go on with what a killed run left.
         progress: called with the number of bytes just written, from several threads, one at a time.
@@ -266,11 +268,14 @@ def convert(
                 tr("{path} is a configuration, and what was asked for is about weights.", path=model),
                 tr("Give the model folder, or leave these options out."),
             )
-        config = NativeConfig(read_hf_config(model))
+        described = read_hf_config(model)
+        config = NativeConfig(described, destination=goal.destination(described, weights=False) if goal else None)
+        beside = goal.beside(config, ()) if goal else {}
         with publish(folder, overwrite=overwrite) as work:
             write_native_config(work, config)
+            write_texts(work, beside)
         return Conversion(folder, config, None)
-    planned = plan_conversion(model, options)
+    planned = plan_conversion(model, options, goal)
     carry_out(planned.ready(), folder, overwrite=overwrite, resume=resume, progress=progress)
     return Conversion(folder, planned.config, planned)
 

@@ -31,6 +31,7 @@ def write_manifest(
     digests: Mapping[str, str],
     sources: Mapping[str, str],
     notes: Mapping[str, Any],
+    edited: tuple[str, ...] = (),
 ) -> None:
     """Write the manifest of a folder in which everything else is in place.
 
@@ -39,15 +40,14 @@ def write_manifest(
         plan, files: what was carried out.
         digests, sources: output tensor, source tensor -> checksum.
         notes: what else was decided, such as dtypes and the vocabulary.
+        edited: names of files beside the weights that are not listed, because people will change them.
     """
     import numpy as np
 
     from mindport.checkpoint.digest import digest_of
 
-    weights = {file.name: file for file in files}
-    beside = sorted(
-        p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in weights
-    )
+    apart = {*(file.name for file in files), *edited}
+    beside = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith(".") and p.name not in apart)
     write_json(
         folder / FILE_NAME,
         {

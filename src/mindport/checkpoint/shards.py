@@ -87,11 +87,17 @@ def ckpt_file(outputs: Sequence[Output], name: str) -> TargetFile:
     return TargetFile(name, end, tuple(frames), tuple(placed))
 
 
-def indices(files: Sequence[TargetFile], *, hugging_face: bool) -> dict[str, dict[str, Any]]:
-    """The index files of several shards: file name -> its JSON."""
-    if len(files) < 2:
+def indices(files: Sequence[TargetFile], *, hugging_face: bool, always: bool = False) -> dict[str, dict[str, Any]]:
+    """The index files of several shards: file name -> its JSON.
+
+    Args:
+        always: MindFormers' own index is written for a single file too.
+    """
+    if len(files) < 2 and not (always and files[0].name.endswith(".safetensors")):
         return {}
     weight_map = {placed.output.name: file.name for file in files for placed in file.outputs}
     total = sum(placed.output.nbytes for file in files for placed in file.outputs)
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-    return {safetensors.INDEX_FILE: index} if hugging_face else {safetensors.INDEX_FILE: index, NAME_MAP: weight_map}
+    if hugging_face:
+        return {safetensors.INDEX_FILE: index}
+    return {**({safetensors.INDEX_FILE: index} if len(files) > 1 else {}), NAME_MAP: weight_map}

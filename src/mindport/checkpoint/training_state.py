@@ -23,6 +23,9 @@ _COUNTERS = (
 )  # fmt: skip
 """Entries of their own that optimizers, loss scaling and checkpoint callbacks of both write."""
 
+_STATISTICS = (".router.expert_load", ".router.fi_accu")
+"""Ends of names of parameters in which MindFormers' graphs count what a router does: no weights."""
+
 
 def without_training_state(
     entries: Mapping[str, TensorEntry], parameters: Container[str]
@@ -38,6 +41,6 @@ def without_training_state(
         state, _, parameter = name.partition(".")
         if state in _STATE and parameter in parameters:
             reasons[name] = OPTIMIZER
-        elif name in _COUNTERS:
+        elif name in _COUNTERS or name.endswith(_STATISTICS):
             reasons[name] = RUN
     return dict(entries), reasons

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from mindport.cli.output import byte_progress, finish, print_table
-from mindport.config.native import read_native_config
+from mindport.config.native import native_only, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
@@ -63,7 +63,7 @@ def check_load(path: Path, network: str | None, *, as_json: bool) -> None:
                 tr("{path} is not a folder.", path=path),
                 tr("Give the converted folder, or name a network of your own with --network."),
             )
-        read_native_config(path)  # a wrong path is found before the framework is loaded
+        native_only(path, read_native_config(path))  # a wrong path is found before the framework is loaded
     elif not path.exists():
         raise MindportError(tr("{path} does not exist.", path=path), tr("Check the path."))
     installed("mindspore")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
 
 import typer
 
+from mindport.cli.goal import Generation, Graph, Inference, Layout, SettingsFiles, Singles, To, goal_of
 from mindport.cli.options import (
     Declarations,
-    Format,
     Json,
     ModelOrConfig,
     OutputFolder,
     Overwrite,
-    TargetName,
-    To,
     WeightsFormat,
     with_declarations,
 )
@@ -36,14 +35,28 @@ from mindport.config.native import FILE_NAME
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.records.formats import printable
+from mindport.targets import NATIVE
 
 
 def command(
     context: typer.Context,
     model: ModelOrConfig,
     output: OutputFolder,
-    to: To = TargetName.native,
-    weights_format: Format = WeightsFormat.safetensors,
+    to: To = NATIVE.name,
+    generation: Generation = None,
+    graph: Graph = None,
+    layout: Layout = None,
+    inference: Inference = False,
+    settings: SettingsFiles = None,
+    singles: Singles = None,
+    weights_format: Annotated[
+        WeightsFormat | None,
+        typer.Option(
+            "--format",
+            help=tr("Format of the converted weights; safetensors, where the target loads it."),
+            show_default=False,
+        ),
+    ] = None,
     dtype: Dtypes = None,
     shard_size: ShardSize = None,
     vocab_size: VocabSize = None,
@@ -57,13 +70,15 @@ def command(
 ) -> None:
     with_declarations(context, declarations, model)
     from mindport.checkpoint.convert import Conversion, convert, plan_conversion
-    from mindport.checkpoint.options import Options
+    from mindport.checkpoint.options import PLAIN, Options
     from mindport.checkpoint.policy import parse_policy
     from mindport.checkpoint.publish import check_free
 
     started = time.perf_counter()
+    goal = goal_of(to, output, generation, graph, layout, inference, settings, singles)
+    asked = weights_format.value if weights_format else None
     options = Options(
-        weights_format.value,
+        goal.weights_format(asked) if goal else asked or PLAIN.weights_format,
         parse_size(shard_size),
         parse_policy(dtype or ()),
         vocab_size,
@@ -75,10 +90,10 @@ def command(
             raise MindportError(
                 tr("{path} is not a folder.", path=model), tr("A plan is about weights: give the model folder.")
             )
-        done = convert(model, output, options, overwrite=overwrite)
+        done = convert(model, output, options, goal, overwrite=overwrite)
     else:
         check_free(output, overwrite=overwrite, source=model)
-        planned = plan_conversion(model, options)
+        planned = plan_conversion(model, options, goal)
         if not carried_out(planned, output, dry_run=dry_run, overwrite=overwrite, resume=resume, as_json=as_json):
             return
         done = Conversion(output, planned.config, planned)
@@ -86,12 +101,14 @@ def command(
     plan = done.plan
     described = done.config.model
     unhandled = unhandled_keys(described)
+    yaml_files = goal.yaml_files if goal else []
     if as_json:
         print_json(
             {
                 "folder": done.folder,
-                "target": to.value,
+                "target": to,
                 "config": done.folder / FILE_NAME,
+                "yaml": [done.folder / name for name in yaml_files],
                 "weights": [done.folder / name for name in done.files],
                 "tensors_in": len(plan.source) if plan else 0,
                 "tensors_out": len(plan.outputs) if plan else 0,
@@ -104,14 +121,15 @@ def command(
             }
         )
         return
-    typer.echo(f"{done.folder / FILE_NAME}")
+    for name in (FILE_NAME, *yaml_files):
+        typer.echo(f"{done.folder / name}")
     if described.part.path:
         typer.secho(read_and_left_out(described), err=True, fg="yellow")
     if unhandled:
         keys = printable(", ".join(unhandled))
         typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
     if plan:
-        name = done.files[0] if len(done.files) == 1 else f"model-*.{weights_format.value}"
+        name = done.files[0] if len(done.files) == 1 else f"model-*.{options.weights_format}"
         print_written(done.folder / name, plan, seconds)
         for name, reason in plan.skipped.items():
             typer.echo(tr("skipped {name}: {reason}", name=name, reason=tr(reason)))

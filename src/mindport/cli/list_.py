@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import typer
 
 from mindport.architectures import architecture, model_types, source_of
@@ -9,6 +11,7 @@ from mindport.cli.options import Declarations, Json, with_declarations
 from mindport.cli.output import print_json, print_table
 from mindport.i18n import tr
 from mindport.targets import TARGETS
+from mindport.targets.mindformers import VERSIONS
 
 
 def command(context: typer.Context, declarations: Declarations = None, as_json: Json = False) -> None:
@@ -26,7 +29,7 @@ def command(context: typer.Context, declarations: Declarations = None, as_json: 
                     }
                     for a, source in declared
                 ],
-                "targets": [{"name": t.name, "title": t.title} for t in TARGETS.values()],
+                "targets": [{"name": name, "title": title} for name, title in _targets()],
             }
         )
         return
@@ -34,4 +37,12 @@ def command(context: typer.Context, declarations: Declarations = None, as_json: 
         ("model_type", "name", "declared by", "classes"),
         [(a.model_type, a.title, source.owner(a.model_type), ", ".join(a.classes)) for a, source in declared],
     )
-    print_table(("target", "name"), [(t.name, tr(t.title)) for t in TARGETS.values()])
+    print_table(("target", "name"), list(_targets()))
+
+
+def _targets() -> Iterator[tuple[str, str]]:
+    """(name as after `--to`, title)."""
+    for target in TARGETS.values():
+        yield target.name, tr(target.title)
+    for version in VERSIONS.values():
+        yield f"mindformers@{version.name}", f"MindFormers {version.name} ({', '.join(version.generations)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -15,8 +16,6 @@ from mindport.cli.options import (
     ModelFolder,
     OutputFolder,
     Overwrite,
-    TargetName,
-    To,
     WeightsFormat,
     with_declarations,
 )
@@ -24,11 +23,17 @@ from mindport.cli.output import byte_progress, print_json, print_stage
 from mindport.i18n import tr
 
 
+class TargetName(str, Enum):
+    """Targets of a whole migration."""
+
+    native = "native"
+
+
 def command(
     context: typer.Context,
     model: ModelFolder,
     output: OutputFolder,
-    to: To = TargetName.native,
+    to: Annotated[TargetName, typer.Option("--to", help=tr("Target of the migration."))] = TargetName.native,
     weights_format: Format = WeightsFormat.safetensors,
     steps: Annotated[int, typer.Option("--steps", min=2, help=tr("Training steps on both sides."))] = 10,
     gate: GateOption = GateName.strict,

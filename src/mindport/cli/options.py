@@ -12,12 +12,6 @@ from mindport.architectures import use_declarations
 from mindport.i18n import tr
 
 
-class TargetName(str, Enum):
-    """Names of `mindport.targets.TARGETS`."""
-
-    native = "native"
-
-
 class WeightsFormat(str, Enum):
     """Formats converted weights can be written in."""
 
@@ -45,7 +39,6 @@ OutputFolder = Annotated[
         "--output", "-o", metavar="DIR", help=tr("Folder to write; it appears when complete."), show_default=False
     ),
 ]
-To = Annotated[TargetName, typer.Option("--to", help=tr("Target of the conversion."))]
 Format = Annotated[WeightsFormat, typer.Option("--format", help=tr("Format of the converted weights."))]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help=tr("Replace the folder if it exists."))]
 GateOption = Annotated[GateName, typer.Option("--gate", help=tr("Pass marks: strict float32, or usual acceptance."))]

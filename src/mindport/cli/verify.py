@@ -11,7 +11,7 @@ from mindport.cli.checks import check_load, check_weights
 from mindport.cli.options import Declarations, GateName, GateOption, Json, with_declarations
 from mindport.cli.output import finish, print_table
 from mindport.config.hf import read_hf_config
-from mindport.config.native import read_native_config
+from mindport.config.native import native_only, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 
@@ -72,7 +72,10 @@ def _check_usage(context: typer.Context, models: int, weights: bool, load: bool,
 
 def _compare(model: Path, folder: Path, gate: GateName, *, as_json: bool) -> None:
     """Both sides, loaded and run."""
-    read_hf_config(model), read_native_config(folder)  # a wrong path is found before the frameworks are loaded
+    (
+        read_hf_config(model),
+        native_only(folder, read_native_config(folder)),
+    )  # a wrong path is found before the frameworks are loaded
     from mindport.verify.gates import GATES
     from mindport.verify.ladder import MODES, Ladder
 

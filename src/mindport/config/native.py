@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from mindport.architectures import source_of
 from mindport.architectures.naming import Spelling, spellings, tied_copies
@@ -15,7 +15,11 @@ from mindport.config.sanity import out_of_range
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig, VocabChange
+from mindport.targets import NATIVE, Target
 from mindport.version import __version__
+
+if TYPE_CHECKING:
+    from mindport.targets.mindformers import Destination
 
 FILE_NAME = "ms_config.json"
 FORMAT = 1
@@ -30,12 +34,19 @@ class NativeConfig:
         spelling: how the source checkpoint spelled tensor names; None where only a config was converted.
         copies: tied copies the source checkpoint held.
         vocab: what the conversion made of the vocabulary, if anything.
+        destination: the graph of MindFormers whose weights they are; None: the native network's.
     """
 
     model: ModelConfig
     spelling: Spelling | None = None
     copies: tuple[str, ...] = ()
     vocab: VocabChange | None = None
+    destination: Destination | None = None
+
+    @property
+    def target(self) -> Target:
+        """What the weights are made of."""
+        return self.destination.target if self.destination else NATIVE
 
 
 def write_native_config(folder: Path, config: NativeConfig) -> Path:
@@ -52,12 +63,14 @@ def to_json(config: NativeConfig) -> dict[str, Any]:
         source["vocab"] = config.vocab.to_json()
     if config.spelling:
         source["names"] = asdict(config.spelling)
+    target = {"target": config.destination.to_json()} if config.destination else {}
     return {
         "mindport": {"format": FORMAT, "version": __version__},
         "model_type": config.model.model_type,
         "hf_class": config.model.hf_class,
         "transformer": asdict(config.model.transformer),
         "source": source,
+        **target,
     }
 
 
@@ -107,12 +120,34 @@ def read_native_config(path: Path) -> NativeConfig:
         vocab = VocabChange.from_json(source["vocab"]) if "vocab" in source else None
         if vocab and vocab.after != transformer.vocab_size:
             raise ValueError(vocab)
-        return NativeConfig(model, spelling, copies, vocab)
+        return NativeConfig(model, spelling, copies, vocab, _destination(content.get("target")))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MindportError(
             tr("{path} is not an ms_config.json written by Mindport: {error!r}.", path=path, error=error),
             tr("Convert the model again."),
         ) from None
+
+
+def _destination(record: Any) -> Destination | None:
+    if record is None:
+        return None
+    from mindport.targets.mindformers import Destination  # its tables, which the native network can do without
+
+    return Destination.from_json(record)
+
+
+def native_only(path: Path, config: NativeConfig) -> NativeConfig:
+    """The config of a folder whose weights are the native network's.
+
+    Raises:
+        MindportError: they are MindFormers'.
+    """
+    if config.destination:
+        raise MindportError(
+            tr("{path} holds weights of MindFormers, and not of the native network.", path=path),
+            tr("Compare them in MindFormers itself: mindport verify MODEL DIR --engine mindformers."),
+        )
+    return config
 
 
 def _transformer(path: Path, content: dict[str, Any]) -> TransformerConfig:

@@ -15,7 +15,7 @@ from mindport.checkpoint.folder import find_weights
 from mindport.checkpoint.load_report import LoadError, LoadReport
 from mindport.checkpoint.problems import collapse_names, listed
 from mindport.checkpoint.source import TensorEntry
-from mindport.config.native import FILE_NAME, NativeConfig, read_native_config
+from mindport.config.native import FILE_NAME, NativeConfig, native_only, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.models.build import build_model
@@ -97,9 +97,10 @@ def native_loading(folder: Path, *, keep_hidden_states: bool = False) -> Loading
     """The native network of a converted folder, in float32, which half-precision weights are widened to.
 
     Raises:
-        MindportError: the config or the headers of the weights cannot be read, or the network cannot be built.
+        MindportError: the config or the headers of the weights cannot be read, or are another network's; or the
+            network cannot be built.
     """
-    config = read_native_config(folder).model.transformer
+    config = native_only(folder, read_native_config(folder)).model.transformer
     tensors = _tensors(folder)
     transformer = replace(config, params_dtype="float32", compute_dtype="float32")
     try:

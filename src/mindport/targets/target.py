@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mindport.layout import TensorMap
+from mindport.layout import Stored, TensorMap
 from mindport.schema import TransformerConfig
 
 
@@ -39,3 +39,17 @@ class Target:
         shared = self.shared(config)
         own = {name: stored for name, stored in tensors.items() if not set(stored.parts) & set(shared)}
         return own, {name: shared[tensors[name].parts[0]] for name in tensors if name not in own}
+
+
+def served(tensors: TensorMap, shared: Mapping[str, str]) -> TensorMap:
+    """Tensors to be written, made of the slots that the other side has: those that serve, in place of the served.
+
+    Args:
+        shared: of the side that is read; see `Target.shared`.
+    """
+    if not shared:
+        return tensors
+    return {
+        name: Stored(tuple(shared.get(part, part) for part in stored.parts), stored.ops)
+        for name, stored in tensors.items()
+    }

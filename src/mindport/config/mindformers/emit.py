@@ -10,14 +10,15 @@ from mindport.config.hf import ModelConfig
 from mindport.config.mindformers import pynative, sections
 from mindport.config.mindformers.checks import check_settings
 from mindport.config.mindformers.choice import chosen_graph
-from mindport.config.mindformers.lint import lint
-from mindport.config.mindformers.model_section import identity, legacy_arch, model_keys, run_keys, said_values
+from mindport.config.mindformers.lint import OF_THEIR_CONVERSION, lint
+from mindport.config.mindformers.model_section import identity, laid_out, legacy_arch, model_keys, run_keys, said_values
 from mindport.config.mindformers.read import SOURCE, fields_of
 from mindport.config.mindformers.settings import RunSettings
 from mindport.config.mindformers.writer import Entry, comment_block, plain, render
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers import Layout
 from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import (
     EXECUTED,
@@ -37,6 +38,7 @@ def emit(
     generation: str | None = None,
     settings: RunSettings | None = None,
     graph: str | None = None,
+    layout: Layout | None = None,
 ) -> str:
     """The text of a training YAML.
 
@@ -47,6 +49,7 @@ def emit(
         settings: how to train; None = the defaults.
         graph: MindFormers' name of a training graph to use in place of the one of the model's own name, such as one
             that computes the same under another name.
+        layout: of the weights, which Mindport writes; None = MindFormers' default.
 
     Raises:
         MindportError: the version cannot train the model, with each reason and what would do; or settings that
@@ -58,8 +61,10 @@ def emit(
     used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
     check_settings(model.transformer, chosen, wanted, used)
     about = model_keys(model, chosen, wanted)
-    document = _document(model, chosen, wanted, used, about)
+    document = _document(model, chosen, wanted, used, about, layout)
     lost = lint(plain(document), wanted.name)
+    if layout:
+        lost = [found for found in lost if found.code not in OF_THEIR_CONVERSION]
     if lost:
         raise MindportError(
             tr(
@@ -73,9 +78,14 @@ def emit(
 
 
 def _document(
-    model: ModelConfig, graph: Graph, version: Version, settings: RunSettings, about: list[Entry]
+    model: ModelConfig,
+    graph: Graph,
+    version: Version,
+    settings: RunSettings,
+    about: list[Entry],
+    layout: Layout | None,
 ) -> list[Entry]:
-    whole = (*identity(graph), *about, *run_keys(model, graph, version, settings))
+    whole = laid_out([*identity(graph), *about, *run_keys(model, graph, version, settings)], layout)
     eod = _end_of_document(model.transformer, settings)
     if graph.generation == PYNATIVE:
         rest = pynative.sections(version, settings, eod, model.transformer.num_layers)

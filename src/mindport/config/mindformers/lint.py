@@ -29,6 +29,10 @@ NOT_IN_A_FILE = {
 """Silent losses of the collected facts that no YAML shows, by section."""
 
 
+OF_THEIR_CONVERSION = ("MF037", "MF038")
+"""Codes of losses in MindFormers' own conversion of weights: none where Mindport has written them."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A silent loss in one YAML.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mindport.config.hf import ModelConfig, with_defaults
 from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, RunSettings
 from mindport.config.mindformers.writer import Entry
+from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
+from mindport.targets.mindformers import Layout
 from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, family_named, version_named
 
@@ -86,7 +89,7 @@ def _legacy_run(model: ModelConfig, version: Version, settings: RunSettings) -> 
         Entry("rotary_dtype", precision.rotary),
         Entry("use_past", False, tr("a cache of keys and values is for inference alone")),
         Entry("use_flash_attention", kernels),
-        Entry("qkv_concat", False, tr("the weights that Mindport writes have wq, wk and wv apart")),
+        Entry("qkv_concat", False, tr("how the weights lie: wq, wk and wv as one matrix, or apart")),
         Entry("offset", parallel.offset, tr("layers more or less than an even share, per pipeline stage")),
     ]
     if version.order >= version_named("1.3").order:
@@ -130,6 +133,24 @@ def _mcore_run(model: ModelConfig, graph: Graph, version: Version, settings: Run
         if parallel.interleave > 1:
             entries.append(Entry("pp_interleave_num", parallel.interleave))
     return entries
+
+
+def laid_out(entries: list[Entry], layout: Layout | None) -> tuple[Entry, ...]:
+    """The entries of a section, with the settings of a layout in place of the defaults.
+
+    Raises:
+        MindportError: the graph has no such setting, in this version.
+    """
+    settings = layout.settings() if layout else {}
+    present = {entry.key for entry in entries}
+    usual = type(layout)().settings() if layout else {}
+    for name, value in settings.items():
+        if name not in present and value != usual[name]:
+            raise MindportError(
+                tr("{name} says nothing to this graph in this version of MindFormers.", name=name),
+                tr("Leave it out."),
+            )
+    return tuple(replace(entry, value=settings.get(entry.key, entry.value)) for entry in entries)
 
 
 def identity(graph: Graph) -> list[Entry]:

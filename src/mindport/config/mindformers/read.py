@@ -22,6 +22,7 @@ from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import TRAINING
+from mindport.targets.mindformers import Destination, layout_of
 from mindport.targets.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
 from mindport.targets.mindformers.versions import (
     FAMILIES,
@@ -29,6 +30,7 @@ from mindport.targets.mindformers.versions import (
     LEGACY,
     PYNATIVE,
     Version,
+    family_named,
     version_named,
 )
 
@@ -47,6 +49,7 @@ class Reading:
         model: the nearest that a Hugging Face config can say: it differs in `unsaid`, and in nothing else.
         unsaid: canonical fields, all about training alone, that the architecture's config has no key for.
         unknown: keys of the model's section that say nothing that is known here.
+        destination: the graph, with the layout that the section asks for.
     """
 
     generation: str
@@ -55,6 +58,7 @@ class Reading:
     model: ModelConfig
     unsaid: list[str]
     unknown: list[str]
+    destination: Destination
 
 
 _RUN_WORDS = """
@@ -119,7 +123,8 @@ def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> 
     whole = {**(hf or {}), **section}
     graph = _graph(whole, generation)
     _check_written(whole, graph)
-    found = fields_of(whole, graph, version_named(version or LATEST_EXECUTED))
+    meant = version_named(version or LATEST_EXECUTED)
+    found = fields_of(whole, graph, meant)
     source = _source(file.text)
     hints = get_type_hints(TransformerConfig)
     for field, value in source.get("fields", {}).items():
@@ -140,7 +145,10 @@ def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> 
     wanted = _partial(graph, found)
     unsaid = _differing(model.transformer, wanted)
     transformer = replace(model.transformer, **{field: getattr(wanted, field) for field in unsaid})
-    return Reading(generation, graph.name, transformer, model, unsaid, unknown)
+    family = family_named(graph.name, generation)
+    assert family is not None  # every graph is one's
+    layout = None if generation == PYNATIVE else layout_of(generation, whole)
+    return Reading(generation, graph.name, transformer, model, unsaid, unknown, Destination(meant, family, layout))
 
 
 def model_section(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -38,7 +38,7 @@ def general(generation: str, version: Version, settings: RunSettings) -> list[En
         entries.append(Entry("use_legacy", generation == LEGACY, tr("which generation of MindFormers' models")))
     entries.append(Entry("load_checkpoint", settings.load_checkpoint, tr("file or folder of weights; empty = none")))
     if at_least(version, "1.5"):
-        entries.append(Entry("load_ckpt_format", "safetensors"))
+        entries.append(Entry("load_ckpt_format", settings.weights_format))
     return [
         *entries,
         Entry("auto_trans_ckpt", False, tr("cut the weights anew for other parallel settings while loading")),

@@ -13,6 +13,7 @@ from mindport.i18n import tr
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
 MINDRECORD, MEGATRON = "mindrecord", "megatron"
+SAFETENSORS, CKPT = "safetensors", "ckpt"
 ASCEND, CPU = "Ascend", "CPU"
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -145,6 +146,7 @@ class RunSettings:
         epochs: passes over the data.
         steps: steps of the run, where they are counted instead (pynative).
         load_checkpoint: weights to begin with; "" = none.
+        weights_format: of these: "safetensors" or "ckpt".
         sink: batches are sent to the device ahead of time.
         checkpoint_interval: steps between checkpoints.
         keep_checkpoints: checkpoints that are kept.
@@ -164,6 +166,7 @@ class RunSettings:
     epochs: int = 1
     steps: int = 1000
     load_checkpoint: str = ""
+    weights_format: str = SAFETENSORS
     schedule: Schedule = field(default_factory=Schedule)
     optimizer: Optimizer = field(default_factory=Optimizer)
     precision: Precision = field(default_factory=Precision)
@@ -198,6 +201,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "schedule.kind": (CONSTANT, LINEAR, COSINE),
     "data.format": (MINDRECORD, MEGATRON),
     "device": (ASCEND, CPU),
+    "weights_format": (SAFETENSORS, CKPT),
     **{f"precision.{f.name}": DTYPES for f in fields(Precision)},
 }
 """Setting -> the words it may hold."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
-from mindport.errors import MindportError, brief
-from mindport.i18n import tr
 from mindport.targets.mindformers.choice import family_for, ways, why_not
-from mindport.targets.mindformers.legacy import LegacyLayout, llama
+from mindport.targets.mindformers.destination import Destination
+from mindport.targets.mindformers.layouts import Layout, default_layout, layout_of, target
+from mindport.targets.mindformers.legacy import LegacyLayout
 from mindport.targets.mindformers.limits import refusals, within
-from mindport.targets.mindformers.mcore import McoreLayout, inference, training
+from mindport.targets.mindformers.mcore import InferenceLayout, McoreLayout, inference
 from mindport.targets.mindformers.versions import (
     FAMILIES,
     LEGACY,
@@ -31,7 +27,9 @@ __all__ = [
     "MCORE",
     "PYNATIVE",
     "VERSIONS",
+    "Destination",
     "Family",
+    "InferenceLayout",
     "Layout",
     "LegacyLayout",
     "McoreLayout",
@@ -49,60 +47,3 @@ __all__ = [
     "why_not",
     "within",
 ]
-
-Layout = McoreLayout | LegacyLayout
-"""The settings of a model config that decide how its weights lie."""
-
-
-def default_layout(generation: str) -> Layout:
-    """The layout of MindFormers' own defaults.
-
-    Raises:
-        MindportError: Mindport has no layouts for this generation.
-    """
-    if generation == MCORE:
-        return McoreLayout()
-    if generation == LEGACY:
-        return LegacyLayout()
-    raise MindportError(
-        tr("Mindport has no weight layouts for MindFormers' {generation} generation.", generation=generation),
-        tr("Choose one of {generations}.", generations=f"{MCORE}, {LEGACY}"),
-    )
-
-
-def layout_of(generation: str, settings: Mapping[str, Any]) -> Layout:
-    """The layout that a model config of MindFormers asks for.
-
-    Args:
-        settings: of its section `model_config`; what is not given is MindFormers' default.
-
-    Raises:
-        MindportError: a setting is neither True nor False, or Mindport has no layouts for this generation.
-    """
-    layout = default_layout(generation)
-    given = {name: settings[name] for name in layout.settings() if name in settings}
-    for name, value in given.items():
-        if not isinstance(value, bool):
-            raise MindportError(
-                tr("{name} = {value} says nothing of how weights lie.", name=name, value=brief(value)),
-                tr("Write True or False."),
-            )
-    return replace(layout, **given)
-
-
-def target(version: Version, layout: Layout) -> Target:
-    """The training graph of a version with these settings, as a destination of weights.
-
-    Whether a model has a place there, `family_for` says; the layout is alike in all families of a generation.
-
-    Raises:
-        MindportError: that version has this layout in a way that Mindport cannot write.
-    """
-    if isinstance(layout, McoreLayout):
-        return training(layout)
-    if layout.qkv_concat and version.order < (1, 6):
-        raise MindportError(
-            tr("Before MindFormers 1.6, qkv_concat made a file that depends on model_parallel."),
-            tr("Leave qkv_concat at False."),
-        )
-    return llama(layout)

@@ -48,6 +48,15 @@ class McoreLayout:
         }
 
 
+@dataclass(frozen=True)
+class InferenceLayout:
+    """How weights lie in an inference graph: no setting changes it."""
+
+    def settings(self) -> dict[str, bool]:
+        """None."""
+        return {}
+
+
 def _gate_up(block: str, operation: Operation) -> Stored:
     return Stored((f"{block}.gate.weight", f"{block}.up.weight"), (operation,))
 
