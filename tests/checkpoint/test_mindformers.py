@@ -144,7 +144,8 @@ def test_there_and_back(
     goal = Goal(version, folder, generation, layout=layout)
     done = convert(source, folder, Options(goal.weights_format(None)), goal)
     assert read_native_config(folder) == done.config
-    assert done.config.destination and done.config.destination.name == f"mindformers@{version}"
+    assert done.config.destination
+    assert done.config.destination.name == f"mindformers@{version}"
     check_folder(source, folder)
     assert not Recheck(folder).run().problems
     for task in ("pretrain", "finetune"):

@@ -389,6 +389,7 @@ def test_convert_as_json(run: Run, model: Path, tmp_path: Path, weights: str) ->
         "folder": str(tmp_path / "out"),
         "target": "native",
         "config": str(tmp_path / "out" / "ms_config.json"),
+        "yaml": [],
         "weights": [str(tmp_path / "out" / f"model.{weights}")],
         "tensors_in": 17,
         "tensors_out": 20,

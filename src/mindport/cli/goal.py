@@ -83,7 +83,8 @@ def goal_of(
     """MindFormers, if it is the target; None for the native one.
 
     Raises:
-        MindportError: there is no such target, or an option means nothing to it.
+        typer.BadParameter: there is no such target, or an option means nothing to it.
+        MindportError: there is no such version, or run settings or a layout cannot be read.
     """
     name, _, version = to.partition("@")
     if name == MINDFORMERS and version:
@@ -105,12 +106,12 @@ def goal_of(
     if to != NATIVE.name:
         from mindport.targets.mindformers import VERSIONS
 
-        raise MindportError(
-            tr("{target} is no target.", target=brief(to)),
+        raise typer.BadParameter(
             tr(
-                "Choose native, or mindformers@VERSION with one of the versions {versions}.",
+                "{target} is no target: choose native, or mindformers@VERSION with one of {versions}.",
+                target=brief(to),
                 versions=", ".join(VERSIONS),
-            ),
+            )
         )
     options = {
         "--generation": generation,
@@ -122,10 +123,7 @@ def goal_of(
     }
     idle = [option for option, value in options.items() if value]
     if idle:
-        raise MindportError(
-            tr("{options} means nothing to the native target.", options=", ".join(idle)),
-            tr("Leave it out, or choose --to mindformers@VERSION."),
-        )
+        raise typer.BadParameter(tr("{options} means nothing to the native target.", options=", ".join(idle)))
     return None
 
 

@@ -42,7 +42,7 @@ def command(context: typer.Context, declarations: Declarations = None, as_json: 
 
 def _targets() -> Iterator[tuple[str, str]]:
     """(name as after `--to`, title)."""
-    for target in TARGETS.values():
-        yield target.name, tr(target.title)
+    for t in TARGETS.values():
+        yield t.name, tr(t.title)
     for version in VERSIONS.values():
         yield f"mindformers@{version.name}", f"MindFormers {version.name} ({', '.join(version.generations)})"

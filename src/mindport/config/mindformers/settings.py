@@ -221,8 +221,8 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
         if is_dataclass(wanted) and isinstance(value, Mapping):
             found[name] = _made(wanted, value, f"{where}.")  # type: ignore[arg-type]
             continue
-        if wanted is float and type(value) is int:
-            value = float(value)
+        if wanted is float and type(value) in (int, str):  # YAML 1.1 reads 1e-5 as a string
+            value = _number(value)
         if not is_a(value, wanted) or value not in _CHOICES.get(where, (value,)):
             allowed = ", ".join(_CHOICES.get(where, (_named(wanted),)))
             raise MindportError(
@@ -236,6 +236,14 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
             )
         found[name] = value
     return kind(**found)
+
+
+def _number(value: int | str) -> Any:
+    """The number that is meant; the value itself where none is."""
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return value
 
 
 def is_a(value: Any, wanted: Any) -> bool:
