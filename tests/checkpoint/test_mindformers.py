@@ -79,6 +79,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama tied": ("LlamaForCausalLM", {**DENSE, "tie_word_embeddings": True}),
     "qwen2": ("Qwen2ForCausalLM", DENSE),
     "mistral": ("MistralForCausalLM", {**DENSE, "sliding_window": None}),
+    "mistral windowed": ("MistralForCausalLM", {**DENSE, "sliding_window": 40}),
+    "llama dynamic": ("LlamaForCausalLM", {**DENSE, "rope_scaling": {"rope_type": "dynamic", "factor": 3.0}}),
     "qwen3": ("Qwen3ForCausalLM", {**DENSE, "head_dim": 10}),
     "qwen3_moe": ("Qwen3MoeForCausalLM", EXPERTS),
     "deepseek_v3": ("DeepseekV3ForCausalLM", LATENT),
@@ -127,6 +129,7 @@ WAYS: list[tuple[str, str, str, dict[str, bool]]] = [
     ("llama tied", "1.9", LEGACY, {}),
     ("qwen2", "1.6", LEGACY, {"qkv_concat": True}),
     ("mistral", "1.8", LEGACY, {}),
+    ("llama dynamic", "1.9", LEGACY, {}),
     ("qwen3", "1.7", MCORE, {}),
     ("qwen3", "1.9", MCORE, {"use_contiguous_weight_layout_attention": True}),
     ("qwen3", "1.9", MCORE, {"use_interleaved_weight_layout_mlp": False}),
@@ -275,6 +278,25 @@ def test_what_is_not_possible_is_refused(
     assert words in caught.value.message
     assert caught.value.fix
     assert not folder.exists()
+
+
+def test_what_sequences_are_too_short_to_show_is_kept(save: Save, tmp_path: Path) -> None:
+    """A window that no token can see beyond is not told to MindFormers, and is there again on the way back."""
+    source, folder = save("mistral windowed"), tmp_path / "out"
+    with pytest.raises(MindportError, match="window_size = 40") as caught:
+        convert(source, folder, goal=Goal("1.9", folder))
+    assert "at most 40 tokens" in (caught.value.fix or "")
+    settings = RunSettings.from_mapping({"seq_length": 40})
+    done = convert(source, folder, goal=Goal("1.9", folder, settings=settings))
+    assert done.config.model.transformer.window_size == 40
+    check_folder(source, folder)
+    path = folder / "pretrain.yaml"
+    assert "window" not in "".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
+    assert read_yaml(path).transformer == done.config.model.transformer
+    path.write_text(path.read_text().replace("seq_length: 40", "seq_length: 41"))
+    assert read_yaml(path).transformer.window_size is None
+    export(folder, tmp_path / "back")
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["sliding_window"] == 40
 
 
 def test_old_versions_get_a_ckpt() -> None:

@@ -21,9 +21,13 @@ from mindport.checkpoint.plan import make_plan
 from mindport.checkpoint.shards import safetensors_files
 from mindport.checkpoint.source import Checkpoint
 from mindport.config.hf import ModelConfig, read_hf_config
+from mindport.config.mindformers.emit import emit
+from mindport.config.mindformers.settings import RunSettings
+from mindport.config.yaml_file import parse_yaml
 from mindport.layout import TensorMap
 from mindport.schema import TransformerConfig, slots_of
 from mindport.targets import Target
+from mindport.targets.mindformers import Layout
 
 Arrays = dict[str, np.ndarray]
 
@@ -112,6 +116,20 @@ class Case:
     @property
     def tensors(self) -> TensorMap:
         return tensor_map(self.described.declaration, self.config, self.spelling)
+
+    def settings(self, graph: str, generation: str, layout: Layout, length: int) -> dict[str, Any]:
+        """The model's section of the YAML that we emit for this model, for a run on a CPU in float32."""
+        run = RunSettings.from_mapping(
+            {
+                "device": "CPU",
+                "seq_length": length,
+                "batch_size": 2,
+                "precision": {"params": "float32", "compute": "float32"},
+            }
+        )
+        text = emit(self.described, "1.9", generation, run, graph, layout)
+        section: dict[str, Any] = parse_yaml(text, Path("run.yaml")).values["model"]["model_config"]
+        return {key: value for key, value in section.items() if key != "type"}
 
     def in_layout(self, target: Target) -> Arrays:
         """The weights as a target has them, by way of a file."""

@@ -11,7 +11,7 @@ import pytest
 from mindport.targets.mindformers import MCORE, McoreLayout, family_named, refusals, target
 
 from .models import Case, note, randomised, token_ids
-from .test_mcore import GROUPED, LATENT, LENGTH, LOGITS, RUN, STEP, UNSCALED, VERSION
+from .test_mcore import LATENT, LENGTH, LOGITS, STEP, VERSION
 
 pytestmark = pytest.mark.conformance
 
@@ -69,9 +69,6 @@ def losses(model: Any, module: Any, ids: np.ndarray) -> tuple[Any, Any]:
     return entropy(model.lm_head(hidden), labels), entropy(model.lm_head(states)[:, :-1], labels[:, 1:])
 
 
-SETTINGS = {**GROUPED, **UNSCALED, "num_nextn_predict_layers": 1, "mtp_loss_factor": FACTOR}
-
-
 def test_a_module_computes_what_its_layers_compute(tmp_path: Path) -> None:
     import torch
     import transformers
@@ -86,8 +83,8 @@ def test_a_module_computes_what_its_layers_compute(tmp_path: Path) -> None:
     assert family is not None
     assert case.config.mtp_num_layers == 1
     assert refusals(case.config, family, VERSION) == []
-    for layout in (McoreLayout(True, False, False), McoreLayout()):
-        graph = build(family, {**values, **RUN, **SETTINGS, **layout.settings()})
+    for layout in (McoreLayout(False, False, False), McoreLayout()):
+        graph = build(family, {**case.settings("deepseek_v3", MCORE, layout, LENGTH), "mtp_loss_factor": FACTOR})
         graph.load(case.in_layout(target(VERSION, layout)))
         assert all(before.tobytes() == after.tobytes() for _, before, after in case.back(target(VERSION, layout)))
     ids, what = token_ids(131, LENGTH + 1), "deepseek_v3 with a module"

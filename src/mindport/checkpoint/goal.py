@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mindport.checkpoint.shards import TargetFile
 from mindport.config.hf import ModelConfig
-from mindport.config.mindformers.choice import chosen_graph
+from mindport.config.mindformers.choice import chosen_graph, model_within
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.findings import ERROR
 from mindport.config.mindformers.settings import FINETUNE, PRETRAIN, RunSettings
@@ -46,6 +46,7 @@ class Goal:
         inference: the inference graph is meant, which has no such settings and no YAML.
         settings: of the run.
         tasks: PRETRAIN, FINETUNE: for each a YAML.
+        known: the destination, where it was decided before.
     """
 
     version: str
@@ -56,20 +57,12 @@ class Goal:
     inference: bool = False
     settings: RunSettings = field(default_factory=RunSettings)
     tasks: tuple[str, ...] = (PRETRAIN, FINETUNE)
+    known: Destination | None = None
 
     @staticmethod
     def again(destination: Destination) -> Goal:
         """The goal of a conversion that was done before, for its weights alone."""
-        family, layout = destination.family, destination.layout
-        return Goal(
-            destination.version.name,
-            Path(),
-            family.generation,
-            family.name,
-            layout.settings() if layout else {},
-            not destination.trains,
-            tasks=(),
-        )
+        return Goal(destination.version.name, Path(), tasks=(), known=destination)
 
     def destination(self, model: ModelConfig, *, weights: bool) -> Destination:
         """The graph for a model, and the layout.
@@ -80,10 +73,13 @@ class Goal:
         Raises:
             MindportError: there is none, with the reasons and with what would do; or there are no such settings.
         """
+        if self.known:
+            return self.known
         version = version_named(self.version)
         if self.inference:
             return self._inference(model)
-        graph = chosen_graph(model, version, self.generation, self.graph, weights=weights)
+        length = self.settings.length(model.transformer.max_position_embeddings)
+        graph = chosen_graph(model_within(model, length), version, self.generation, self.graph, weights=weights)
         family = family_named(graph.name, graph.generation)
         assert family is not None  # `chosen_graph` takes it from there
         return Destination(version, family, self._layout(graph.generation))

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from mindport.architectures import model_types
+from mindport.checkpoint.goal import Goal
 from mindport.config.hf import ModelConfig, from_hf, read_hf_config
-from mindport.config.mindformers.choice import chosen_graph
+from mindport.config.mindformers.choice import chosen_graph, model_within
 from mindport.config.mindformers.emit import emit
+from mindport.config.mindformers.settings import RunSettings
 from mindport.errors import MindportError
 from mindport.targets.mindformers import (
     LEGACY,
     MCORE,
     VERSIONS,
     Version,
-    default_layout,
-    family_for,
-    target,
     why_not,
 )
 
@@ -42,17 +41,18 @@ def by_yaml(model: ModelConfig, version: Version, generation: str) -> str | None
         assert emit(model, version.name, generation)
     except MindportError:
         return None
-    return chosen_graph(model, version, generation, None).name
+    length = RunSettings().length(model.transformer.max_position_embeddings)
+    return chosen_graph(model_within(model, length), version, generation, None).name
 
 
 def by_weights(model: ModelConfig, version: Version, generation: str) -> str | None:
     """The graph that weights are laid out for; None where there is none."""
     try:
-        family = family_for(model.transformer, version, generation)
+        destination = Goal(version.name, Path(), generation).destination(model, weights=True)
     except MindportError:
         return None
-    assert target(version, default_layout(generation)).parameters(model.transformer)
-    return family.name
+    assert destination.target.parameters(model.transformer)
+    return destination.family.name
 
 
 def compare(model: ModelConfig) -> int:

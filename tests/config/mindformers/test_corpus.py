@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from mindport.config.hf import ModelConfig, read_hf_config
+from mindport.config.mindformers.choice import model_within
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.read import read, read_yaml
+from mindport.config.mindformers.settings import RunSettings
 from mindport.errors import MindportError
 from mindport.targets.mindformers.choice import why_not
 from mindport.targets.mindformers.versions import VERSIONS
@@ -35,10 +37,10 @@ def test_public_configs(record_property: Callable[[str, object], None]) -> None:
     models = readable()
     counts: Counter[str] = Counter()
     for model in models:
+        length = RunSettings().length(model.transformer.max_position_embeddings)
+        config = model_within(model, length).transformer
         for version in VERSIONS.values():
-            able = [
-                name for name in version.generations if not why_not(model.transformer, version, name, weights=False)
-            ]
+            able = [name for name in version.generations if not why_not(config, version, name, weights=False)]
             counts[version.name] += bool(able)
             if able:
                 text = emit(model, version.name)

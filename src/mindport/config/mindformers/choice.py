@@ -6,7 +6,14 @@ from mindport.architectures import model_types
 from mindport.config.hf import ModelConfig
 from mindport.targets.mindformers.choice import family_for, why_not
 from mindport.targets.mindformers.graphs import GRAPHS, Graph
+from mindport.targets.mindformers.limits import BEYOND, within
 from mindport.targets.mindformers.versions import LEGACY, Version
+
+
+def model_within(model: ModelConfig, seq_length: int) -> ModelConfig:
+    """The same model as far as sequences of no more than so many tokens show it; see `within`."""
+    config = within(model.transformer, seq_length)
+    return model.with_transformer(**{name: getattr(config, name) for name in BEYOND})
 
 
 def chosen_graph(

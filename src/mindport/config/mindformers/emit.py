@@ -9,7 +9,7 @@ from typing import Any
 from mindport.config.hf import ModelConfig
 from mindport.config.mindformers import pynative, sections
 from mindport.config.mindformers.checks import check_settings
-from mindport.config.mindformers.choice import chosen_graph
+from mindport.config.mindformers.choice import chosen_graph, model_within
 from mindport.config.mindformers.lint import OF_THEIR_CONVERSION, lint
 from mindport.config.mindformers.model_section import identity, laid_out, legacy_arch, model_keys, run_keys, said_values
 from mindport.config.mindformers.read import SOURCE, fields_of
@@ -20,6 +20,7 @@ from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers import Layout
 from mindport.targets.mindformers.graphs import Graph
+from mindport.targets.mindformers.limits import BEYOND
 from mindport.targets.mindformers.versions import (
     EXECUTED,
     LEGACY,
@@ -56,9 +57,10 @@ def emit(
             MindFormers would refuse, or change in silence.
     """
     wanted = version_named(version)
-    chosen = chosen_graph(model, wanted, generation, graph)
     used = settings or RunSettings()
     used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
+    whole, model = model, model_within(model, used.length(0))
+    chosen = chosen_graph(model, wanted, generation, graph)
     check_settings(model.transformer, chosen, wanted, used)
     about = model_keys(model, chosen, wanted)
     document = _document(model, chosen, wanted, used, about, layout)
@@ -74,7 +76,7 @@ def emit(
             ),
             "; ".join(found.fix for found in lost),
         )
-    return _header(model, chosen, wanted, about) + render(document)
+    return _header(model, _beyond(whole, model), chosen, wanted, about) + render(document)
 
 
 def _document(
@@ -118,7 +120,13 @@ def _end_of_document(config: TransformerConfig, settings: RunSettings) -> int:
     return -1 if first is None else first
 
 
-def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> str:
+def _beyond(whole: ModelConfig, model: ModelConfig) -> dict[str, Any]:
+    """What the model has and these sequences are too short for."""
+    found = {name: getattr(whole.transformer, name) for name in BEYOND}
+    return {name: value for name, value in found.items() if value != getattr(model.transformer, name)}
+
+
+def _header(model: ModelConfig, beyond: dict[str, Any], graph: Graph, version: Version, about: list[Entry]) -> str:
     lines = [
         tr(
             "Written by Mindport {mindport} for MindFormers {version} ({generation}, graph {graph}), which needs "
@@ -132,13 +140,20 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
         tr("What is known of this version: {evidence}.", evidence=_evidence(graph, version)),
         tr("The model is said in full: no config.json is needed beside it, and pretrained_model_dir is not set."),
     ]
+    if beyond:
+        lines.append(
+            tr(
+                "MindFormers is not told of {fields}: sequences this short do not show it. Longer ones would.",
+                fields=", ".join(beyond),
+            )
+        )
     if model.transformer.embedding_padding_idx is not None:
         lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
     if graph.generation == MCORE:
         lines.append(tr("Without weights to begin with, MindFormers draws the output projections of a block smaller."))
     if model.transformer.moe_aux_loss_coeff:
         lines.append(tr("MindFormers balances experts per sequence; Hugging Face's loss is over the whole batch."))
-    return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, graph, version, about))}"])
+    return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, beyond, graph, version, about))}"])
 
 
 def _evidence(graph: Graph, version: Version) -> str:
@@ -148,7 +163,9 @@ def _evidence(graph: Graph, version: Version) -> str:
     return version.evidence_text
 
 
-def _source(model: ModelConfig, graph: Graph, version: Version, about: list[Entry]) -> dict[str, Any]:
+def _source(
+    model: ModelConfig, beyond: dict[str, Any], graph: Graph, version: Version, about: list[Entry]
+) -> dict[str, Any]:
     """What the way back needs and no key can hold: whose config it was, and fields that keys say in other words."""
     section = {**said_values([*identity(graph), *about]), **graph.written_in(version)}
     read = fields_of(section, graph, version)
@@ -157,4 +174,9 @@ def _source(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
     kept = {name: value for name, value in kept.items() if value != read[name]}
     if model.transformer.params_dtype != default:
         kept["params_dtype"] = model.transformer.params_dtype
-    return {"model_type": model.model_type, "architectures": [model.hf_class], **({"fields": kept} if kept else {})}
+    said = {"fields": kept, "beyond": beyond}
+    return {
+        "model_type": model.model_type,
+        "architectures": [model.hf_class],
+        **{name: values for name, values in said.items() if values},
+    }

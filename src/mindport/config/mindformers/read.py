@@ -24,6 +24,7 @@ from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import TRAINING
 from mindport.targets.mindformers import Destination, layout_of
 from mindport.targets.mindformers.graphs import FREE, GRAPHS, REQUIRED, Graph
+from mindport.targets.mindformers.limits import BEYOND, within
 from mindport.targets.mindformers.versions import (
     FAMILIES,
     LATEST_EXECUTED,
@@ -138,6 +139,7 @@ def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> 
         written = key.spelling.write(key.name, field, _partial(graph, {**found, field: value}))
         if all(section.get(name) == said for name, said in written.items()):
             found[field] = value
+    found.update(_beyond(source.get("beyond", {}), graph, found, section.get("seq_length")))
     arch = document.get("model", {}).get("arch")
     model = _model(found, graph, source, arch if isinstance(arch, Mapping) else {})
     told = {key.name for key in graph.keys} | {name for key in graph.keys for name in key.spelling.keys}
@@ -249,6 +251,18 @@ def _partial(graph: Graph, found: Mapping[str, Any]) -> TransformerConfig:
     return TransformerConfig(**values)
 
 
+def _beyond(kept: Mapping[str, Any], graph: Graph, found: Mapping[str, Any], seq_length: Any) -> dict[str, Any]:
+    """Of fields that sequences of this length do not show, what an emitted YAML has kept of them; only while the file
+    still says the same model."""
+    hints = get_type_hints(TransformerConfig)
+    if not kept or not isinstance(seq_length, int) or not set(kept) <= set(BEYOND):
+        return {}
+    if not all(is_a(value, hints[name]) for name, value in kept.items()):
+        return {}
+    whole = _partial(graph, {**found, **kept})
+    return dict(kept) if within(whole, seq_length) == _partial(graph, found) else {}
+
+
 def _source(text: str) -> dict[str, Any]:
     """What an emitted YAML keeps in its comment; {} where there is none."""
     for line in text.splitlines()[:20]:
@@ -258,7 +272,8 @@ def _source(text: str) -> dict[str, Any]:
                 kept = json.loads(rest)
             except ValueError:
                 return {}
-            return kept if isinstance(kept, dict) and isinstance(kept.get("fields", {}), dict) else {}
+            told = isinstance(kept, dict) and all(isinstance(kept.get(key, {}), dict) for key in ("fields", "beyond"))
+            return kept if told else {}
     return {}
 
 

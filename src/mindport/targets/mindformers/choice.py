@@ -6,7 +6,7 @@ from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.graphs import GRAPHS
-from mindport.targets.mindformers.limits import absent, refusals
+from mindport.targets.mindformers.limits import absent, refusals, within
 from mindport.targets.mindformers.versions import FAMILIES, VERSIONS, Family, Version
 
 
@@ -86,6 +86,9 @@ def _advice(config: TransformerConfig, *, weights: bool) -> str:
     found: dict[str, list[str]] = {}
     for version, generation in ways(config, weights=weights):
         found.setdefault(generation, []).insert(0, version)
+    window = config.window_size
+    if not found and window and ways(within(config, window), weights=weights):
+        return tr("Train on sequences of at most {window} tokens, which do not show the window.", window=window)
     if not found:
         return tr("No version of MindFormers computes this model without a change; Mindport's native target does.")
     spans = (

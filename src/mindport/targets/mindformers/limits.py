@@ -29,6 +29,10 @@ _OF_EXPERTS = ("moe_router_pre_softmax", "norm_topk_prob", "moe_router_score_fun
 """What says nothing of a model without experts."""
 
 
+BEYOND = ("window_size", "layer_types", "rope_scaling")
+"""Fields that `within` may change."""
+
+
 def within(config: TransformerConfig, seq_length: int) -> TransformerConfig:
     """The same model as far as sequences of no more than so many tokens show it.
 
