@@ -58,6 +58,7 @@ EXPERTS: dict[str, Any] = {
     "norm_topk_prob": True,
     "decoder_sparse_step": 1,
     "mlp_only_layers": [],
+    "router_aux_loss_coef": 0.0,  # transformers adds it with output_router_logits alone, MindFormers always
 }
 
 ROUTED: dict[str, Any] = {"moe_grouped_gemm": True, "moe_router_topk_scaling_factor": 1.0}

@@ -152,7 +152,12 @@ def _header(model: ModelConfig, beyond: dict[str, Any], graph: Graph, version: V
     if graph.generation == MCORE:
         lines.append(tr("Without weights to begin with, MindFormers draws the output projections of a block smaller."))
     if model.transformer.moe_aux_loss_coeff:
-        lines.append(tr("MindFormers balances experts per sequence; Hugging Face's loss is over the whole batch."))
+        lines.append(
+            tr(
+                "MindFormers adds the loss that balances experts, per sequence; Hugging Face adds it over the whole batch, and "
+                "with output_router_logits: True alone."
+            )
+        )
     return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, beyond, graph, version, about))}"])
 
 
