@@ -154,8 +154,8 @@ def _header(model: ModelConfig, beyond: dict[str, Any], graph: Graph, version: V
     if model.transformer.moe_aux_loss_coeff:
         lines.append(
             tr(
-                "MindFormers adds the loss that balances experts, per sequence; Hugging Face adds it over the whole batch, and "
-                "with output_router_logits: True alone."
+                "MindFormers adds the loss that balances experts, per sequence; Hugging Face adds it over the whole "
+                "batch, and with output_router_logits: True alone."
             )
         )
     return comment_block([*lines, f"{SOURCE} {json.dumps(_source(model, beyond, graph, version, about))}"])
