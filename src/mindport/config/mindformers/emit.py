@@ -55,7 +55,7 @@ def emit(
     wanted = version_named(version)
     chosen = chosen_graph(model, wanted, generation, graph)
     used = settings or RunSettings()
-    used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
+    used = replace(used.on_device(), seq_length=used.length(model.transformer.max_position_embeddings))
     check_settings(model.transformer, chosen, wanted, used)
     about = model_keys(model, chosen, wanted)
     document = _document(model, chosen, wanted, used, about)
