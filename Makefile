@@ -61,7 +61,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 $(STAMP_MF): pyproject.toml constraints-mindformers.txt
-	$(call make_venv,$(VENV_MF),.[mindformers$(comma)verify$(comma)dev],constraints-mindformers.txt,$(WARM_MF))
+	$(call make_venv,$(VENV_MF),.[mindformers$(comma)verify$(comma)examples$(comma)dev],constraints-mindformers.txt,$(WARM_MF))
 	@touch $@
 
 .PHONY: demo

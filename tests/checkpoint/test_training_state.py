@@ -13,6 +13,7 @@ from mindport.checkpoint.convert import convert
 from mindport.checkpoint.export import export, plan_export
 from mindport.checkpoint.options import Options
 from mindport.checkpoint.problems import PlanError
+from mindport.checkpoint.training_state import RUN, without_training_state
 
 reference = pytest.importorskip("safetensors.numpy")
 Make = Callable[..., Any]
@@ -66,3 +67,12 @@ def test_only_the_state_of_parameters_is_left_out(make: Make, tmp_path: Path) ->
             export(tmp_path / "ms", tmp_path / "back", weights=tmp_path / "x.safetensors")
         assert [problem.tensor for problem in error.value.problems] == [name]
         del tensors[name]
+
+
+def test_what_the_graphs_of_mindformers_note_is_left_out() -> None:
+    """Names as its Trainer saved them."""
+    noted = ["aux_loss", "lm_loss", "mtp_loss", "indexer_loss", "global_batch_size"]
+    noted += [f"decoder.layers.0.mlp.router.{name}" for name in ("expert_load", "fi_accu")]
+    weights = ["decoder.layers.0.mlp.router.weight", "decoder.layers.0.mlp.router.expert_bias"]
+    _, reasons = without_training_state(dict.fromkeys([*noted, *weights]), weights)  # type: ignore[arg-type]
+    assert reasons == dict.fromkeys(noted, RUN)

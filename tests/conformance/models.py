@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from mindport.architectures.naming import Spelling, tensor_map, tied_copies
-from mindport.checkpoint import safetensors
 from mindport.checkpoint.execute import execute
 from mindport.checkpoint.files import read
 from mindport.checkpoint.folder import find_weights
 from mindport.checkpoint.journal import Journal, remove_journals
 from mindport.checkpoint.match import spelling_of, with_optional_parts
 from mindport.checkpoint.plan import make_plan
-from mindport.checkpoint.shards import safetensors_files
+from mindport.checkpoint.shards import indices, safetensors_files
 from mindport.checkpoint.source import Checkpoint
+from mindport.checkpoint.training_state import without_training_state
 from mindport.config.hf import ModelConfig, read_hf_config
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.settings import RunSettings
@@ -59,10 +60,15 @@ def randomised(model: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A Hugging Face model and its folder."""
+    """A Hugging Face model and its folder.
+
+    Args:
+        work: folder for what is written; None = that of the model.
+    """
 
     torch_model: Any
     folder: Path
+    work: Path | None = None
 
     @classmethod
     def of(
@@ -133,21 +139,35 @@ class Case:
 
     def in_layout(self, target: Target) -> Arrays:
         """The weights as a target has them, by way of a file."""
+
+    @property
+    def written(self) -> Path:
+        """The folder of `in_layout`."""
+        return (self.work or self.folder) / "mindformers"
+
+    def in_layout(self, target: Target, shard_bytes: int | None = None) -> Arrays:
+        """The weights as a target has them, by way of a file, or of shards with their index."""
         copies = tied_copies(self.described.declaration, self.config, self.spelling)
         tensors, more = target.sides(self.tensors, self.config)
-        path = self.folder / "mindformers" / "model.safetensors"
-        entries = self._written(self.source, tensors, target.parameters(self.config), path, {**copies, **more})
+        parameters, copies = target.parameters(self.config), {**copies, **more}
+        entries = self._written(self.source, tensors, parameters, self.written, copies, shard_bytes)
         return {name: read(entry) for name, entry in entries.items()}
 
     def back(self, target: Target) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         """After `in_layout`: each tensor of the source, as it was and as it came back."""
-        entries = safetensors.read_header(self.folder / "mindformers" / "model.safetensors")
-        tensors, copies = target.sides(self.tensors, self.config)
-        path = self.folder / "back" / "model.safetensors"
-        found = self._written(entries, target.parameters(self.config), tensors, path, {})
+        _, copies = target.sides(self.tensors, self.config)
+        found = self.exported(target, find_weights(self.written).entries)
         assert {*found, *copies} == {*self.source}
-        for name, entry in found.items():
-            yield name, read(self.source[name]), read(entry)
+        for name, array in found.items():
+            yield name, read(self.source[name]), array
+
+    def exported(self, target: Target, entries: Checkpoint) -> Arrays:
+        """Weights that lie as a target has them, by their Hugging Face names, without what a training run added."""
+        parameters, (tensors, _) = target.parameters(self.config), target.sides(self.tensors, self.config)
+        entries, state = without_training_state(entries, parameters)
+        entries = {name: entry for name, entry in entries.items() if name not in state}
+        found = self._written(entries, parameters, tensors, (self.work or self.folder) / "back", {})
+        return {name: read(entry) for name, entry in found.items()}
 
     def logits(self, ids: np.ndarray) -> np.ndarray:
         """What transformers computes, in float32."""
@@ -168,18 +188,27 @@ class Case:
         return loss.item(), torch.nn.utils.clip_grad_norm_(self.torch_model.parameters(), 1.0).item()
 
     def _written(
-        self, source: Checkpoint, tensors: TensorMap, outputs: TensorMap, path: Path, copies: dict[str, str]
+        self,
+        source: Checkpoint,
+        tensors: TensorMap,
+        outputs: TensorMap,
+        folder: Path,
+        copies: dict[str, str],
+        shard_bytes: int | None = None,
     ) -> Checkpoint:
         plan = make_plan(source, tensors, outputs, slots_of(self.config), copies=copies)
         assert not plan.problems
-        path.parent.mkdir(exist_ok=True)
-        journal = Journal(path.parent, "test", 0)
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = Journal(folder, "test", 0)
+        files = safetensors_files(plan.outputs, {}, shard_bytes)
         try:
-            execute(plan, path.parent, safetensors_files(plan.outputs, {}), lambda _: None, journal)
+            execute(plan, folder, files, lambda _: None, journal)
         finally:
             journal.close()
-            remove_journals(path.parent)
-        return safetensors.read_header(path)
+            remove_journals(folder)
+        for name, index in indices(files, hugging_face=False).items():
+            (folder / name).write_text(json.dumps(index), encoding="utf-8")
+        return find_weights(folder).entries
 
 
 def token_ids(vocabulary: int, length: int) -> np.ndarray:

@@ -147,11 +147,9 @@ class Goal:
     def _yaml(self, name: str, config: NativeConfig, destination: Destination, files: Sequence[TargetFile]) -> str:
         settings = replace(self.settings, task=self.yaml_files[name])
         if files:
-            first = files[0].name
-            settings = replace(settings, weights_format=first.rpartition(".")[2])
-            if not settings.load_checkpoint:
-                place = self.folder.absolute()
-                settings = replace(settings, load_checkpoint=str(place if len(files) > 1 else place / first))
+            place = self.folder.absolute()
+            single = place / files[0].name if files[0].name.endswith(".ckpt") else place
+            settings = replace(settings, load_checkpoint=settings.load_checkpoint or str(single))
         family = destination.family
         text = emit(
             config.model, destination.version.name, family.generation, settings, family.name, destination.layout

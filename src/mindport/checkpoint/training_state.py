@@ -17,11 +17,15 @@ _STATE = (
 """Prefixes under which the optimizers of MindSpore 2.10 and MindFormers 1.9 clone the parameters, followed by a dot."""
 
 _COUNTERS = (
-    "accumulation_step", "beta1_power", "beta2_power", "current_iterator_step", "epoch_num", "global_step",
-    "last_overflow_iterator_step", "learning_rate", "loss_scale", "momentum", "scale_sense", "scale_value",
-    "scale_window", "scale_window_down_count", "scale_window_up_count", "step", "step_num",
+    "accumulation_step", "aux_loss", "beta1_power", "beta2_power", "current_iterator_step", "epoch_num",
+    "global_batch_size", "global_step", "indexer_loss", "last_overflow_iterator_step", "learning_rate", "lm_loss",
+    "loss_scale", "momentum", "mtp_loss", "scale_sense", "scale_value", "scale_window", "scale_window_down_count",
+    "scale_window_up_count", "step", "step_num",
 )  # fmt: skip
-"""Entries of their own that optimizers, loss scaling and checkpoint callbacks of both write."""
+"""Entries of their own that optimizers, loss scaling, training graphs and checkpoint callbacks of both write."""
+
+_STATISTICS = (".expert_load", ".expert_load_history", ".expert_load_history_cnt", ".fi_accu", ".max_logits_val")
+"""Ends of names under which MindFormers' routers and attention note what they see."""
 
 _STATISTICS = (".router.expert_load", ".router.fi_accu")
 """Ends of names of parameters in which MindFormers' graphs count what a router does: no weights."""

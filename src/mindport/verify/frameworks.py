@@ -14,6 +14,7 @@ EXTRAS = {
     "torch": "verify",
     "transformers": "verify",
     "mindspore": "mindspore",
+    "mindformers": "mindformers",
     "jinja2": "report",
     "matplotlib": "report",
 }

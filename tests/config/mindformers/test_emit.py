@@ -336,11 +336,48 @@ def test_settings_arrive() -> None:
         ({"parallel": Parallel(sequence=True)}, "Sequence parallelism"),
         ({"parallel": Parallel(tensor=3)}, "vocab_size"),
         ({"parallel": Parallel(context=2), "flash_attention": False}, "flash_attention"),
+        ({"gradient_accumulation": 2}, "on one device"),
+        ({"parallel": Parallel(data=2), "device": "CPU"}, "CPU"),
+        ({"parallel": Parallel(data=2), "load_checkpoint": "/w/model.safetensors"}, "folder"),
+        ({"parallel": Parallel(data=2), "load_checkpoint": "/w", "sink": False}, "sink"),
     ],
 )
 def test_settings_that_would_be_changed_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(MindportError, match=said):
         emit(from_hf(QWEN3), "1.9", MCORE, replace(RunSettings(), **changes))
+
+
+@pytest.mark.parametrize(
+    ("weights", "devices", "form", "cut"),
+    [
+        ("", 1, "safetensors", False),
+        ("", 2, "safetensors", False),
+        ("/w", 1, "safetensors", False),
+        ("/w", 2, "safetensors", True),
+        ("/w/model.safetensors", 1, "safetensors", False),
+        ("/w/model.ckpt", 1, "ckpt", False),
+        ("/w/model.ckpt", 2, "ckpt", True),
+    ],
+)
+def test_weights_are_loaded_as_they_lie(weights: str, devices: int, form: str, cut: bool) -> None:
+    settings = RunSettings(load_checkpoint=weights, parallel=Parallel(data=devices))
+    document = parsed(emit(from_hf(QWEN3), "1.9", MCORE, settings))
+    found = [document[key] for key in ("load_checkpoint", "load_ckpt_format", "auto_trans_ckpt")]
+    assert found == [weights, form, cut]
+
+
+def test_a_version_without_safetensors_is_given_none() -> None:
+    assert "load_ckpt_format" not in parsed(emit(from_hf(LLAMA), "1.3", LEGACY, RunSettings(load_checkpoint="/w.ckpt")))
+    with pytest.raises(MindportError, match="ckpt"):
+        emit(from_hf(LLAMA), "1.3", LEGACY, RunSettings(load_checkpoint="/w.safetensors"))
+
+
+def test_a_trial_on_a_cpu_is_one_that_a_cpu_can_run() -> None:
+    document = parsed(emit(from_hf(LLAMA), "1.9", LEGACY, RunSettings(device="CPU", precision=Precision("bfloat16"))))
+    assert document["runner_config"]["sink_mode"] is False
+    section = document["model"]["model_config"]
+    assert {value for key, value in section.items() if key.endswith("dtype") or key == "param_init_type"} == {"float32"}
+    assert section["use_flash_attention"] is False
 
 
 def test_settings_from_a_file() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mindport.config.mindformers.sections import at_least
-from mindport.config.mindformers.settings import MEGATRON, RunSettings
+from mindport.config.mindformers.settings import CPU, MEGATRON, RunSettings
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
@@ -40,6 +40,11 @@ def _problems(config: TransformerConfig, graph: Graph, version: Version, setting
             "gradient_accumulation = {count} with a pipeline: MindFormers sets it to 1; use micro_batches.",
             count=settings.gradient_accumulation,
         )
+    if plan.devices == 1 and settings.gradient_accumulation > 1 and graph.generation != PYNATIVE:
+        yield tr(
+            "gradient_accumulation = {count} on one device: MindFormers sets it to 1; use batch_size.",
+            count=settings.gradient_accumulation,
+        )
     if plan.pipeline > 1 and plan.micro_batches < plan.pipeline:
         yield tr(
             "micro_batches = {count} is less than the {stages} stages of the pipeline.",
@@ -62,12 +67,28 @@ def _problems(config: TransformerConfig, graph: Graph, version: Version, setting
             experts=config.num_moe_experts,
             devices=plan.expert,
         )
+    if plan.devices > 1 and settings.device == CPU:
+        yield tr("A trial on a CPU is one device; the settings spread it over {count}.", count=plan.devices)
+    if settings.load_checkpoint and graph.generation != PYNATIVE:
+        yield from _loading(version, settings)
     if plan.context > 1 and not settings.flash_attention:
         yield tr("Context parallelism needs flash_attention.")
     if settings.data.format == MEGATRON and graph.generation == LEGACY and not at_least(version, "1.6"):
         yield tr("The legacy graph of MindFormers {version} reads MindRecord alone.", version=version.name)
     if graph.generation == PYNATIVE and (settings.recompute.select or isinstance(settings.recompute.full, list)):
         yield tr("The pynative generation names modules to recompute; choose full, for all layers, or nothing.")
+
+
+def _loading(version: Version, settings: RunSettings) -> Iterator[str]:
+    """Weights that the version, or several devices, cannot begin with."""
+    path = settings.load_checkpoint
+    single, spread = path.endswith(".safetensors"), settings.parallel.devices > 1
+    if single and not at_least(version, "1.5"):
+        yield tr("MindFormers {version} loads no safetensors: convert the weights to a .ckpt.", version=version.name)
+    if single and spread:
+        yield tr("Several devices load safetensors from a folder: give the folder of {path}.", path=path)
+    if spread and not settings.sink:
+        yield tr("Several devices load weights only with sink: MindFormers stops without it.")
 
 
 def _split(config: TransformerConfig, graph: Graph) -> Iterator[tuple[str, int]]:

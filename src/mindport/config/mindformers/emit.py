@@ -58,7 +58,7 @@ def emit(
     """
     wanted = version_named(version)
     used = settings or RunSettings()
-    used = replace(used, seq_length=used.length(model.transformer.max_position_embeddings))
+    used = replace(used.on_device(), seq_length=used.length(model.transformer.max_position_embeddings))
     whole, model = model, model_within(model, used.length(0))
     chosen = chosen_graph(model, wanted, generation, graph)
     check_settings(model.transformer, chosen, wanted, used)

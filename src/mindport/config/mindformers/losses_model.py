@@ -328,7 +328,7 @@ CHECKS = (
     Check(
         "MF038",
         "Hugging Face weights that checkpoint.load_path loads are joined group by group, whatever this flag says",
-        "set use_contiguous_weight_layout_attention: False, or load weights that Mindport has converted",
+        "set use_contiguous_weight_layout_attention: False, or load_checkpoint: weights that Mindport has converted",
         _contiguous,
         (MCORE,),
         QWEN,

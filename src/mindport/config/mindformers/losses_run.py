@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mindport.config.mindformers.case import ALL, STATIC, Case, Check, Hit
 from mindport.config.mindformers.findings import NOTE
+from mindport.config.mindformers.plan import MODES
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE
 
 
@@ -21,6 +22,17 @@ def _accumulation(case: Case) -> Iterator[Hit]:
         count = case.whole_number("runner_config", "gradient_accumulation_steps")
         if count > 1:
             yield "runner_config.gradient_accumulation_steps", count
+
+
+def _accumulation_alone(case: Case) -> Iterator[Hit]:
+    """MindFormers keeps it in the semi-automatic and automatic modes, which a run on one device does not have."""
+    count, mode = (
+        case.whole_number("runner_config", "gradient_accumulation_steps"),
+        case.run("parallel", "parallel_mode"),
+    )
+    known = mode if isinstance(mode, str | int) else "semi_auto_parallel"
+    if count > 1 and not (case.run("use_parallel") and MODES.get(known) in ("semi_auto", "auto")):
+        yield "runner_config.gradient_accumulation_steps", count
 
 
 def _vocabulary(case: Case) -> Iterator[Hit]:
@@ -142,5 +154,14 @@ CHECKS = (
         since="1.6",
         training=False,
         source="2.2",
+    ),
+    Check(
+        "MF060",
+        "gradient_accumulation_steps outside (semi-)automatic parallelism is set to 1: the batch of a step is smaller "
+        "than it seems",
+        "use batch_size, or use_parallel: True with parallel_mode: 1",
+        _accumulation_alone,
+        STATIC,
+        level=NOTE,
     ),
 )

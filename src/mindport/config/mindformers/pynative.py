@@ -46,7 +46,7 @@ def _checkpoint(settings: RunSettings) -> Entry:
             Entry("save_max", settings.keep_checkpoints),
             Entry("save_interleaved_steps", settings.checkpoint_interval),
             Entry("prefix", settings.name),
-            Entry("load_path", settings.load_checkpoint, tr("file or folder of weights; empty = none")),
+            Entry("load_path", settings.load_checkpoint, tr("folder that MindFormers saved; empty = none")),
             Entry("no_load_optim", bool(settings.load_checkpoint)),
         ),
     )

@@ -36,15 +36,23 @@ def general(generation: str, version: Version, settings: RunSettings) -> list[En
     ]
     if at_least(version, "1.6"):
         entries.append(Entry("use_legacy", generation == LEGACY, tr("which generation of MindFormers' models")))
-    entries.append(Entry("load_checkpoint", settings.load_checkpoint, tr("file or folder of weights; empty = none")))
-    if at_least(version, "1.5"):
-        entries.append(Entry("load_ckpt_format", settings.weights_format))
     return [
         *entries,
-        Entry("auto_trans_ckpt", False, tr("cut the weights anew for other parallel settings while loading")),
+        *_weights(version, settings),
         Entry("resume_training", False),
         Entry("micro_batch_interleave_num", 1),
     ]
+
+
+def _weights(version: Version, settings: RunSettings) -> list[Entry]:
+    """Where the weights are read from, and whether each device cuts its share out of them."""
+    path, spread = settings.load_checkpoint, settings.parallel.devices > 1
+    where = tr("folder of weights; empty = none") if spread else tr("file or folder of weights; empty = none")
+    entries = [Entry("load_checkpoint", path, where)]
+    if at_least(version, "1.5"):
+        entries.append(Entry("load_ckpt_format", "ckpt" if path.endswith(".ckpt") else "safetensors"))
+    cut = tr("needed where several devices load one set of weights: each takes its share")
+    return [*entries, Entry("auto_trans_ckpt", spread and bool(path), cut)]
 
 
 def trainer(generation: str, version: Version) -> Entry:

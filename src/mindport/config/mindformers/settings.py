@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from mindport.errors import MindportError, brief
@@ -13,7 +13,6 @@ from mindport.i18n import tr
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 CONSTANT, LINEAR, COSINE = "constant", "linear", "cosine"
 MINDRECORD, MEGATRON = "mindrecord", "megatron"
-SAFETENSORS, CKPT = "safetensors", "ckpt"
 ASCEND, CPU = "Ascend", "CPU"
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -142,15 +141,15 @@ class RunSettings:
         name: prefix of the checkpoints.
         seq_length: tokens of a training sequence; None = 4096, or what the model was made for if that is less.
         batch_size: sequences per data-parallel device and micro batch.
-        gradient_accumulation: batches per step; only without a pipeline.
+        gradient_accumulation: batches per step; only on several devices, and without a pipeline.
         epochs: passes over the data.
         steps: steps of the run, where they are counted instead (pynative).
-        load_checkpoint: weights to begin with; "" = none.
-        weights_format: of these: "safetensors" or "ckpt".
-        sink: batches are sent to the device ahead of time.
+        load_checkpoint: weights to begin with, in MindFormers' names: a folder with safetensors, or a single file where
+            one device reads it, or a `.ckpt`; "" = none.
+        sink: batches are sent to the device ahead of time; not on a CPU.
         checkpoint_interval: steps between checkpoints.
         keep_checkpoints: checkpoints that are kept.
-        device: ASCEND, or CPU for a trial run.
+        device: ASCEND, or CPU for a trial run, which computes in float32 whatever the precision says.
         max_device_memory: memory MindSpore may use on a device.
         flash_attention: the fused kernel for attention; not on a CPU.
     """
@@ -166,7 +165,6 @@ class RunSettings:
     epochs: int = 1
     steps: int = 1000
     load_checkpoint: str = ""
-    weights_format: str = SAFETENSORS
     schedule: Schedule = field(default_factory=Schedule)
     optimizer: Optimizer = field(default_factory=Optimizer)
     precision: Precision = field(default_factory=Precision)
@@ -191,6 +189,17 @@ class RunSettings:
         settings: RunSettings = _made(cls, values, "")
         return settings
 
+    def on_device(self) -> RunSettings:
+        """The settings as the device carries them out.
+
+        On a CPU MindSpore has no kernels for bfloat16, and sends no batches ahead. MindFormers would count each batch
+        that is sent ahead as an epoch all the same, and MindSpore go through the whole data in each.
+        """
+        if self.device != CPU:
+            return self
+        single = {f.name: "float32" for f in fields(Precision)}
+        return replace(self, sink=False, precision=Precision(**single))
+
     def length(self, positions: int) -> int:
         """Tokens of a training sequence, for a model made for so many positions."""
         return min(4096, positions) if self.seq_length is None else self.seq_length
@@ -201,7 +210,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "schedule.kind": (CONSTANT, LINEAR, COSINE),
     "data.format": (MINDRECORD, MEGATRON),
     "device": (ASCEND, CPU),
-    "weights_format": (SAFETENSORS, CKPT),
     **{f"precision.{f.name}": DTYPES for f in fields(Precision)},
 }
 """Setting -> the words it may hold."""

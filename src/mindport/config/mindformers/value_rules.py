@@ -280,15 +280,8 @@ def checkpoints(case: YamlCase) -> Findings:
                 tr("MindFormers stops, unless the command line gives a checkpoint"),
                 tr("{key}: False, or a checkpoint", key=key),
             )
-    if case.mcore and loads and case.at("load_ckpt_format") in (None, "ckpt"):
-        yield case.find(
-            "mcore-ckpt",
-            ERROR,
-            "load_ckpt_format",
-            tr("load_ckpt_format is ckpt, by default if not said."),
-            tr("mcore does not load this format"),
-            "safetensors",
-        )
+    if loads and case.since("1.5"):
+        yield from _loading(case)
     if case.at("use_legacy_format") is False and case.since("1.8"):
         resume = case.at("resume_training")
         if resume is not None and not isinstance(resume, bool):
@@ -313,6 +306,40 @@ def checkpoints(case: YamlCase) -> Findings:
     for number, callback in enumerate(callbacks if isinstance(callbacks, list) else []):
         if isinstance(callback, Mapping) and callback.get("type") == "CheckpointMonitor":
             yield from _saving(case, f"callbacks[{number}]", callback)
+
+
+def _loading(case: YamlCase) -> Findings:
+    """Weights under `load_checkpoint`, which MindFormers 1.9 refuses so, and 1.6 to 1.8 by their code."""
+    path, ckpt = str(case.at("load_checkpoint")), case.at("load_ckpt_format") in (None, "ckpt")
+    if ckpt and ((case.mcore and case.mode == "predict") or path.endswith(".safetensors")):
+        yield case.find(
+            "ckpt-format",
+            ERROR,
+            "load_ckpt_format",
+            tr("load_ckpt_format is ckpt, by default if not said."),
+            tr("MindFormers would not read these weights as such"),
+            "safetensors",
+        )
+    if case.at("use_parallel") is not True or case.at("use_legacy_format") is False or not case.trains:
+        return
+    if path.endswith(".safetensors"):
+        yield case.find(
+            "load-file",
+            ERROR,
+            "load_checkpoint",
+            tr("load_checkpoint is a single file, for several devices."),
+            tr("each reads its share of a folder"),
+            tr("the folder, and auto_trans_ckpt: True"),
+        )
+    if case.at("runner_config.sink_mode") is False and case.since("1.6"):
+        yield case.find(
+            "load-sink",
+            ERROR,
+            "runner_config.sink_mode",
+            tr("sink_mode is off while several devices load weights."),
+            tr("the graph is compiled before it is given its weights, which needs it"),
+            "True",
+        )
 
 
 def _saving(case: YamlCase, path: str, callback: Mapping[str, Any]) -> Findings:

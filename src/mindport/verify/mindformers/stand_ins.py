@@ -193,6 +193,15 @@ def single_process_step() -> type:
 
 
 @cache
+def stand_in_step() -> None:
+    """Have MindFormers' Trainer take the single-process step where a YAML names MFTrainOneStepCell, in this process."""
+    register = importlib.import_module("mindformers.tools.register")
+    steps = register.MindFormerRegister.registry[register.MindFormerModuleType.WRAPPER]
+    assert "MFTrainOneStepCell" in steps, "no MFTrainOneStepCell is registered: another version of MindFormers?"
+    steps["MFTrainOneStepCell"] = single_process_step()
+
+
+@cache
 def stand_in() -> None:
     """Put the stand-ins in the place of the mcore generation's kernels, in this process, once."""
 
