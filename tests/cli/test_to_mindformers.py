@@ -122,7 +122,6 @@ def test_a_folder_of_mindformers_weights_is_no_native_one(run: Run, save: Save, 
         (1, ["--to", "mindformers@1.9", "--set", "seed=many"]),
         (1, ["--to", "mindformers@1.9", "--settings", "nothere.yaml"]),
         (1, ["--to", "mindformers@1.3", "--format", "safetensors"]),
-        (1, ["--to", "mindformers@1.9", "--generation", "mcore", "--format", "ckpt"]),
         (1, ["--to", "mindformers@1.9", "--generation", "mcore", "--set", "parallel.tensor=4"]),
     ],
 )

@@ -137,9 +137,6 @@ class Case:
         section: dict[str, Any] = parse_yaml(text, Path("run.yaml")).values["model"]["model_config"]
         return {key: value for key, value in section.items() if key != "type"}
 
-    def in_layout(self, target: Target) -> Arrays:
-        """The weights as a target has them, by way of a file."""
-
     @property
     def written(self) -> Path:
         """The folder of `in_layout`."""

@@ -27,9 +27,6 @@ _COUNTERS = (
 _STATISTICS = (".expert_load", ".expert_load_history", ".expert_load_history_cnt", ".fi_accu", ".max_logits_val")
 """Ends of names under which MindFormers' routers and attention note what they see."""
 
-_STATISTICS = (".router.expert_load", ".router.fi_accu")
-"""Ends of names of parameters in which MindFormers' graphs count what a router does: no weights."""
-
 
 def without_training_state(
     entries: Mapping[str, TensorEntry], parameters: Container[str]
