@@ -48,7 +48,7 @@ def by_yaml(model: ModelConfig, version: Version, generation: str) -> str | None
 def by_weights(model: ModelConfig, version: Version, generation: str) -> str | None:
     """The graph that weights are laid out for; None where there is none."""
     try:
-        family = family_for(model.transformer, version, generation)
+        family = family_for(model.transformer, version, generation, own=model.model_type)
     except MindportError:
         return None
     assert target(version, default_layout(generation)).parameters(model.transformer)

@@ -19,6 +19,7 @@ from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.graphs import Graph
+from mindport.targets.mindformers.plugin import FOLDER
 from mindport.targets.mindformers.versions import (
     EXECUTED,
     LEGACY,
@@ -26,6 +27,7 @@ from mindport.targets.mindformers.versions import (
     PYNATIVE,
     SCHEMA,
     Version,
+    family_named,
     version_named,
 )
 from mindport.version import __version__
@@ -122,6 +124,18 @@ def _header(model: ModelConfig, graph: Graph, version: Version, about: list[Entr
         tr("What is known of this version: {evidence}.", evidence=_evidence(graph, version)),
         tr("The model is said in full: no config.json is needed beside it, and pretrained_model_dir is not set."),
     ]
+    family = family_named(graph.name, graph.generation)
+    if family is not None and family.plugin:
+        lines += [
+            tr(
+                "MindFormers has no such graph itself: it comes with Mindport's plug-in, the folder {folder}.",
+                folder=FOLDER,
+            ),
+            tr(
+                "Start it with run_mindformer.py --register_path PATH, the absolute path of that folder, or set the "
+                "variable REGISTER_PATH to it."
+            ),
+        ]
     if model.transformer.embedding_padding_idx is not None:
         lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
     if graph.generation == MCORE:
