@@ -127,6 +127,8 @@ WAYS: list[tuple[str, str, str, dict[str, bool]]] = [
     ("llama", "1.3", LEGACY, {}),
     ("llama", "1.9", MCORE, {}),
     ("llama tied", "1.9", LEGACY, {}),
+    ("llama tied", "1.9", MCORE, {"use_contiguous_weight_layout_attention": True}),
+    ("qwen2", "1.9", MCORE, {}),
     ("qwen2", "1.6", LEGACY, {"qkv_concat": True}),
     ("mistral", "1.8", LEGACY, {}),
     ("llama dynamic", "1.9", LEGACY, {}),
@@ -163,6 +165,19 @@ def test_there_and_back(
     assert from_hf(json.loads((tmp_path / "back" / "config.json").read_text())).transformer == (
         from_hf(json.loads((source / "config.json").read_text())).transformer
     )
+
+
+def test_the_plug_in_is_beside_a_yaml_that_needs_it(save: Save, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    done = convert(save("llama"), folder, goal=Goal("1.9", folder, MCORE))
+    assert done.config.destination
+    assert done.config.destination.family.plugin
+    assert (folder / "mindport_plugin" / "mindport_graphs.py").is_file()
+    (folder / "mindport_plugin" / "rope.py").write_text("")
+    assert [problem.tensor for problem in Recheck(folder).run().problems] == ["mindport_plugin/rope.py"]
+    other = tmp_path / "other"
+    convert(folder, other, goal=Goal("1.9", other, LEGACY))
+    assert not (other / "mindport_plugin").exists()
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "deepseek_v3"])

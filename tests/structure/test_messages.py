@@ -26,6 +26,7 @@ from mindport.config.mindformers import lint
 from mindport.config.mindformers.findings import LEVELS
 from mindport.config.mindformers.misplaced import REASONS
 from mindport.config.mindformers.upgrade_work import ACTIONS
+from mindport.plugin import families as plugin_families
 from mindport.schema import TransformerConfig
 from mindport.targets import TARGETS
 
@@ -129,6 +130,7 @@ INDIRECT: dict[str, set[str]] = {
     "change.effect": set(diff.EFFECTS),
     "effect": set(diff.EFFECTS),
     "change.note": rule_reasons(),
+    "refusal.template": set(plugin_families.TEMPLATES),
     "s.verdict": VERDICTS,
     "finding.level": set(LEVELS),
     "step.action": set(ACTIONS),

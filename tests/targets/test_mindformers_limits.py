@@ -54,14 +54,16 @@ PLACED = {
     ("qwen3", MCORE): "qwen3",
     ("qwen3_moe", MCORE): "qwen3_moe",
     ("deepseek_v3", MCORE): "deepseek_v3",
-    ("qwen2", MCORE): "telechat3",
+    ("llama", MCORE): "llama",
+    ("qwen2", MCORE): "qwen2",
+    ("mixtral", MCORE): "mixtral",
 }
 
 
 @pytest.mark.parametrize(("model_type", "generation"), PLACED)
 def test_default_models_have_a_place(model_type: str, generation: str) -> None:
     config = config_of(model_type)
-    assert family_for(config, LATEST, generation).name == PLACED[model_type, generation]
+    assert family_for(config, LATEST, generation, own=model_type).name == PLACED[model_type, generation]
     assert target(LATEST, default_layout(generation)).parameters(config)
 
 
@@ -76,6 +78,22 @@ EXPRESSED = {
         "add_qkv_bias",
         "add_attention_output_bias",
         "layernorm_epsilon",
+        "rotary_base",
+        "tie_word_embeddings",
+    },
+    (MCORE, "llama"): {
+        "add_qkv_bias",
+        "add_attention_output_bias",
+        "layernorm_epsilon",
+        "rotary_base",
+        "tie_word_embeddings",
+    },
+    (MCORE, "mixtral"): {
+        "add_qkv_bias",
+        "add_attention_output_bias",
+        "layernorm_epsilon",
+        "moe_router_topk_scaling_factor",
+        "norm_topk_prob",
         "rotary_base",
         "tie_word_embeddings",
     },
@@ -122,7 +140,7 @@ def another(value: object) -> object:
     return "another" if isinstance(value, str) else 5
 
 
-MODELS = {(MCORE, "qwen3"): "qwen3", (LEGACY, "llama"): "llama", (MCORE, "deepseek_v3"): "deepseek_v3"}
+MODELS = {key: key[1] for key in EXPRESSED}
 
 
 @pytest.mark.parametrize("key", MODELS)
@@ -188,6 +206,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], tuple[str, str], str]] = {
         "mscale",
     ),
     "two modules": ("deepseek_v3", {"num_nextn_predict_layers": 2}, (MCORE, "deepseek_v3"), "at most one"),
+    "no experts": ("qwen3", {}, (MCORE, "qwen3_moe"), "no"),
+    "a window, in the plug-in": ("mistral", {"sliding_window": 4096}, (MCORE, "mistral"), "window_size"),
+    "biases of the MLP, in the plug-in": ("llama", {"mlp_bias": True}, (MCORE, "llama"), "add_mlp_bias"),
+    "norms of heads, in the plug-in": ("qwen3", {}, (MCORE, "llama"), "qk_layernorm"),
+    "experts, in the plug-in": ("mixtral", {}, (MCORE, "mistral"), "num_moe_experts"),
+    "dynamic RoPE, in the plug-in": (
+        "llama",
+        {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+        (MCORE, "llama"),
+        "dynamic",
+    ),
     "no head": ("llama", {"architectures": ["LlamaModel"]}, (LEGACY, "llama"), "head"),
     "dynamic RoPE": (
         "llama",
@@ -230,6 +259,23 @@ def test_short_sequences_see_no_window_and_no_dynamic_scaling() -> None:
     dynamic = config_of("llama", rope_scaling={"rope_type": "dynamic", "factor": 2.0}, max_position_embeddings=2048)
     assert refusals(within(dynamic, 2048), family, LATEST) == []
     assert refusals(within(dynamic, 2049), family, LATEST)
+
+
+def test_of_several_graphs_the_one_of_the_models_own_name_is_taken() -> None:
+    """Then MindFormers' own before the plug-in's, and those before one that stands in."""
+    config = config_of("mistral", sliding_window=None)
+    assert family_for(config, LATEST, MCORE, own="mistral").name == "mistral"
+    assert family_for(config, LATEST, MCORE, own="phi3").name == "llama"
+    assert family_for(config, LATEST, MCORE, "telechat3", own="mistral").name == "telechat3"
+    assert family_for(config, version_named("2.0"), MCORE, own="mistral").name == "telechat3"
+    assert not family_for(config_of("qwen3"), LATEST, MCORE, own="llama").plugin
+
+
+@pytest.mark.parametrize("version", [name for name in VERSIONS if name != "1.9"])
+def test_the_plugin_is_for_one_version(version: str) -> None:
+    (reason,) = refusals(config_of("llama"), named("llama", MCORE), version_named(version))
+    assert "MindFormers 1.9" in reason
+    assert version in reason
 
 
 def test_a_refusal_names_what_would_do() -> None:

@@ -172,7 +172,7 @@ def plan_conversion(model: Path, options: Options = PLAIN, goal: Goal | None = N
         origin.found.stamps,
         finish,
         {"options": options.to_json()},
-        tuple(beside),
+        tuple(goal.yaml_files) if goal else (),
     )
     return Planned(model, config_written, origin.found, plan, (), job)
 
@@ -218,6 +218,7 @@ def _as_written(
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Write text files into a folder."""
     for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 

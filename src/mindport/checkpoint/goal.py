@@ -28,6 +28,7 @@ from mindport.targets.mindformers import (
     layout_of,
     version_named,
 )
+from mindport.targets.mindformers.plugin import plugin_files
 
 READS_SAFETENSORS = (1, 5)
 """The first version whose training loads safetensors."""
@@ -131,7 +132,7 @@ class Goal:
         return {} if self.inference else {f"{task}.yaml": task for task in self.tasks}
 
     def beside(self, config: NativeConfig, files: Sequence[TargetFile]) -> dict[str, str]:
-        """The YAML files: name -> text.
+        """The YAML files, and the plug-in where the graph is one of its: name -> text.
 
         Args:
             config: of what will be written.
@@ -142,7 +143,8 @@ class Goal:
         """
         destination = config.destination
         assert destination is not None
-        return {name: self._yaml(name, config, destination, files) for name in self.yaml_files}
+        texts = {name: self._yaml(name, config, destination, files) for name in self.yaml_files}
+        return {**texts, **plugin_files()} if texts and destination.family.plugin else texts
 
     def _yaml(self, name: str, config: NativeConfig, destination: Destination, files: Sequence[TargetFile]) -> str:
         settings = replace(self.settings, task=self.yaml_files[name])

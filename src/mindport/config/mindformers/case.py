@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from mindport.config.mindformers.findings import WARNING
+from mindport.targets.mindformers.plugin import AUTO_REGISTER, is_plugin
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version
 
 Hit = tuple[str, Any]
@@ -48,6 +49,11 @@ class Case:
         if self.generation == LEGACY:
             return str(self.section.get("type", ""))
         return str(self.get("model_type", ""))
+
+    @property
+    def plugged(self) -> bool:
+        """Whether the model's graph is one of Mindport's plug-in."""
+        return self.generation == MCORE and is_plugin(self.section.get(AUTO_REGISTER))
 
     @property
     def trains(self) -> bool:
@@ -102,7 +108,8 @@ class Check:
         fix: what to do about it, likewise.
         find: the places where it happens in a YAML.
         generations: in which it can happen.
-        families: in which it can happen; () = all.
+        families: in which it can happen, as MindFormers itself has them; () = all.
+        plugin: whether it happens in the graphs of Mindport's plug-in too; of a check for `families` it never does.
         since, until: first and last version in which it is known to happen; None = the first or the last there is.
         training: only in YAMLs for training.
         source: section of the collected facts on MindFormers in which it is described, or "code" for what reading
@@ -116,6 +123,7 @@ class Check:
     find: Callable[[Case], Iterator[Hit]]
     generations: tuple[str, ...] = ALL
     families: tuple[str, ...] = ()
+    plugin: bool = True
     since: str | None = None
     until: str | None = None
     training: bool = True

@@ -7,7 +7,7 @@ from mindport.config.hf import ModelConfig
 from mindport.targets.mindformers.choice import family_for, why_not
 from mindport.targets.mindformers.graphs import GRAPHS, Graph
 from mindport.targets.mindformers.limits import BEYOND, within
-from mindport.targets.mindformers.versions import LEGACY, Version
+from mindport.targets.mindformers.versions import LEGACY, Family, Version
 
 
 def model_within(model: ModelConfig, seq_length: int) -> ModelConfig:
@@ -21,7 +21,8 @@ def chosen_graph(
 ) -> Graph:
     """The graph to write for: of the given generation, or else of the first that will do.
 
-    One that only stands in for the model (TeleChat3's for a Llama) is the last choice where nobody asks for it.
+    Where nobody asks for a generation, one that needs the plug-in comes after those that MindFormers has itself, and
+    one that only stands in for the model (TeleChat3's for a Llama) last.
 
     Args:
         weights: the graph is to be given weights too, not a YAML alone.
@@ -35,13 +36,21 @@ def chosen_graph(
         for candidate in ((generation,) if generation else version.generations)
     }
     able = [candidate for candidate, against in reasons.items() if not against]
-    graphs = [_graph(model, version, candidate, name, weights) for candidate in able]
-    if graphs:
-        declared = model_types()
-        return min(graphs, key=lambda graph: graph.generation != LEGACY and graph.name not in declared)
-    return _graph(model, version, min(reasons, key=lambda candidate: len(reasons[candidate])), name, weights)
+    families = [_family(model, version, candidate, name, weights) for candidate in able]
+    if not families:
+        nearest = min(reasons, key=lambda candidate: len(reasons[candidate]))
+        families = [_family(model, version, nearest, name, weights)]
+    chosen = min(families, key=_rank)
+    return GRAPHS[chosen.generation, chosen.name]
 
 
-def _graph(model: ModelConfig, version: Version, generation: str, name: str | None, weights: bool) -> Graph:
-    family = family_for(model.transformer, version, generation, name, weights=weights)
-    return GRAPHS[family.generation, family.name]
+def _rank(family: Family) -> int:
+    """0: MindFormers' own graph for such models; 1: the plug-in's; 2: one for models of another name."""
+    declared = model_types()
+    if family.plugin:
+        return 1
+    return 0 if family.generation == LEGACY or family.name in declared else 2
+
+
+def _family(model: ModelConfig, version: Version, generation: str, name: str | None, weights: bool) -> Family:
+    return family_for(model.transformer, version, generation, name, own=model.model_type, weights=weights)

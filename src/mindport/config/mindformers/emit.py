@@ -21,6 +21,7 @@ from mindport.schema import TransformerConfig
 from mindport.targets.mindformers import Layout
 from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.limits import BEYOND
+from mindport.targets.mindformers.plugin import FOLDER
 from mindport.targets.mindformers.versions import (
     EXECUTED,
     LEGACY,
@@ -28,6 +29,7 @@ from mindport.targets.mindformers.versions import (
     PYNATIVE,
     SCHEMA,
     Version,
+    family_named,
     version_named,
 )
 from mindport.version import __version__
@@ -147,6 +149,18 @@ def _header(model: ModelConfig, beyond: dict[str, Any], graph: Graph, version: V
                 fields=", ".join(beyond),
             )
         )
+    family = family_named(graph.name, graph.generation)
+    if family is not None and family.plugin:
+        lines += [
+            tr(
+                "MindFormers has no such graph itself: it comes with Mindport's plug-in, the folder {folder}.",
+                folder=FOLDER,
+            ),
+            tr(
+                "Start it with run_mindformer.py --register_path PATH, the absolute path of that folder, or set the "
+                "variable REGISTER_PATH to it."
+            ),
+        ]
     if model.transformer.embedding_padding_idx is not None:
         lines.append(tr("Unlike PyTorch, MindFormers trains the embedding of the padding token too, where it occurs."))
     if graph.generation == MCORE:

@@ -83,7 +83,7 @@ def lint(document: Mapping[str, Any], version: str | None = None, hf: Mapping[st
 def applicable(case: Case) -> Iterator[Check]:
     """The checks that are about the generation, family, version and use of a YAML."""
     for check in CHECKS:
-        if case.generation not in check.generations or (check.families and case.family not in check.families):
+        if case.generation not in check.generations or not _concerns(check, case):
             continue
         if check.since and case.version.order < version_named(check.since).order:
             continue
@@ -91,3 +91,10 @@ def applicable(case: Case) -> Iterator[Check]:
             continue
         if case.trains or not check.training:
             yield check
+
+
+def _concerns(check: Check, case: Case) -> bool:
+    """Whether a check is about the family of a YAML, as it is there."""
+    if case.plugged:
+        return check.plugin and not check.families
+    return not check.families or case.family in check.families

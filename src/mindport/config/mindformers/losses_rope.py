@@ -101,6 +101,7 @@ CHECKS = (
         "write rope_theta and rope_scaling in the YAML, and take rope_parameters out of config.json",
         _rope_parameters,
         CONVERTED,
+        plugin=False,
         source="1.5",
         training=False,
     ),
@@ -110,6 +111,7 @@ CHECKS = (
         "take the legacy generation, whose extend_method has it; or train without a scaling",
         _no_rope,
         CONVERTED,
+        plugin=False,
         source="1.1",
     ),
     Check(
@@ -127,6 +129,7 @@ CHECKS = (
         "take rope_scaling out: no scaling is the default",
         _no_factor,
         CONVERTED,
+        plugin=False,
         source="1.1",
     ),
     Check(
@@ -161,6 +164,7 @@ CHECKS = (
         "a model that needs it cannot be trained with this graph; else take the key out",
         _without_effect,
         CONVERTED,
+        plugin=False,
         source="1.1",
     ),
     Check(

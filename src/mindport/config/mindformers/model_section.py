@@ -14,6 +14,7 @@ from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers import Layout
 from mindport.targets.mindformers.graphs import Graph
+from mindport.targets.mindformers.plugin import AUTO_REGISTER, reference
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, Version, family_named, version_named
 
 _METADATA = {name: field.metadata for name, field in TransformerConfig.__dataclass_fields__.items()}
@@ -161,7 +162,10 @@ def identity(graph: Graph) -> list[Entry]:
         return [Entry("type", family.config_class)]
     # A list in config.json; the pynative generation checks that it is a string.
     classes = family.model_class if graph.generation == PYNATIVE else [family.model_class]
-    return [Entry("model_type", family.name), Entry("architectures", classes)]
+    entries = [Entry("model_type", family.name), Entry("architectures", classes)]
+    if family.plugin:
+        entries.append(Entry(AUTO_REGISTER, reference(family), tr("the plug-in beside this file has the graph")))
+    return entries
 
 
 def legacy_arch(graph: Graph) -> Entry:

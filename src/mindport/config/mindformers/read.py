@@ -20,6 +20,7 @@ from mindport.config.yaml_file import YamlFile, parse_yaml
 from mindport.config.yaml_file import read_yaml as parse_file
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
+from mindport.plugin.families import family_of, respelled
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import TRAINING
 from mindport.targets.mindformers import Destination, layout_of
@@ -29,6 +30,7 @@ from mindport.targets.mindformers.versions import (
     FAMILIES,
     LATEST_EXECUTED,
     LEGACY,
+    MCORE,
     PYNATIVE,
     Version,
     family_named,
@@ -123,6 +125,8 @@ def _read(file: YamlFile, hf: Mapping[str, Any] | None, version: str | None) -> 
     section = {**(model_strays(document) if generation != PYNATIVE else {}), **section}
     whole = {**(hf or {}), **section}
     graph = _graph(whole, generation)
+    brought = family_of(graph.name) if generation == MCORE else None
+    whole = respelled(brought, whole) if brought else whole
     _check_written(whole, graph)
     meant = version_named(version or LATEST_EXECUTED)
     found = fields_of(whole, graph, meant)

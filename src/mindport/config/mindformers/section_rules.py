@@ -18,10 +18,11 @@ from mindport.config.mindformers.known import (
     versions_in,
 )
 from mindport.config.mindformers.misplaced import belongs_to, reason_for, strays
+from mindport.config.mindformers.plugin_rules import advice, plugin
 from mindport.config.mindformers.yaml_case import TRAINING, YamlCase
 from mindport.errors import brief
 from mindport.i18n import tr
-from mindport.targets.mindformers.versions import FAMILIES
+from mindport.targets.mindformers.versions import family_named
 
 RUN_MODES = {"train": "-", "finetune": "-", "eval": "-", "predict": "-", "predict_with_train_model": "1.8-"}
 
@@ -298,19 +299,20 @@ def families(case: YamlCase) -> Findings:
     name = case.at("model.model_config.model_type")
     if not case.mcore or not isinstance(name, str) or case.at("model.model_config.auto_register"):
         return
-    known = [family for family in FAMILIES if family.generation == case.generation and family.name == name]
-    trainable = ", ".join(f.name for f in case.version.families(case.generation))
+    known = family_named(name, case.generation)
+    trainable = ", ".join(f.name for f in case.version.families(case.generation) if not f.plugin)
     path = "model.model_config.model_type"
-    if not known:
+    if known is None or (known.plugin and known.inferred_since is None):
         yield case.find(
             "family-unknown",
             NOTE,
             path,
             tr("{name} is none of MindFormers' own mcore models.", name=brief(name)),
             tr("code of yours has to register it"),
-            trainable,
+            advice(known) if known and case.trains else trainable,
         )
-    elif case.trains and not known[0].trains(case.version):
+    elif case.trains and (known.plugin or not known.trains(case.version)):
+        since = tr("from {version}", version=known.trained_since) if known.trained_since else trainable
         yield case.find(
             "family-training",
             ERROR,
@@ -319,7 +321,7 @@ def families(case: YamlCase) -> Findings:
                 "MindFormers {version} has no training graph for {name} in mcore.", version=case.version.name, name=name
             ),
             tr("building it raises NotImplementedError"),
-            tr("from {version}", version=known[0].trained_since) if known[0].trained_since else trainable,
+            advice(known) if known.plugin else since,
         )
 
 
@@ -379,6 +381,7 @@ SECTION_RULES = (
     misplaced,
     names,
     families,
+    plugin,
     depth,
     modes,
 )

@@ -25,6 +25,8 @@ from mindport.config.yaml_file import YamlFile
 from mindport.errors import MindportError
 from mindport.i18n import tr
 from mindport.targets.mindformers import Version
+from mindport.targets.mindformers.limits import absent
+from mindport.targets.mindformers.plugin import AUTO_REGISTER, is_plugin
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named
 
 
@@ -95,6 +97,11 @@ def refuse_what_is_gone(work: Work) -> None:
     name = value_at(work.values, "model.model_config.model_type")
     family = family_named(name, work.generation) if isinstance(name, str) else None
     trains = work.values.get("run_mode") in TRAINING
+    plugged = is_plugin(value_at(work.values, f"model.model_config.{AUTO_REGISTER}"))
+    if plugged and family and not family.trains(work.to):
+        raise MindportError(absent(family, work.to), tr("Choose one of {versions}.", versions=family.trained_since))
+    if family and family.plugin and (plugged or family.inferred_since is None):
+        return  # the plug-in's, or somebody else's of the same name
     if family and not (family.trains(work.to) if trains else family.infers(work.to)):
         came = family.trained_since if trains else family.inferred_since
         raise MindportError(

@@ -11,12 +11,22 @@ from mindport.targets.mindformers.versions import FAMILIES, VERSIONS, Family, Ve
 
 
 def family_for(
-    config: TransformerConfig, version: Version, generation: str, name: str | None = None, *, weights: bool = True
+    config: TransformerConfig,
+    version: Version,
+    generation: str,
+    name: str | None = None,
+    *,
+    own: str | None = None,
+    weights: bool = True,
 ) -> Family:
-    """The family whose training graph computes this model; of several, the first in the table of families.
+    """The family whose training graph computes this model.
+
+    Of several it is the one of the model's own name, else the first in the table of families: those that MindFormers
+    has, those of the plug-in, and last those that would only stand in for a model of another name.
 
     Args:
         name: MindFormers' name of the only family that will do; None = any.
+        own: the name that models of this kind have; None = no matter.
         weights: the graph is to be given weights too, not a YAML alone.
 
     Raises:
@@ -27,7 +37,7 @@ def family_for(
             tr("There is no {generation} graph {name}.", generation=generation, name=name),
             tr("Choose one of {names}.", names=", ".join(known for of, known in GRAPHS if of == generation)),
         )
-    for family in version.families(generation):
+    for family in sorted(version.families(generation), key=lambda family: family.name != own):
         if name in (None, family.name) and not refusals(config, family, version, weights=weights):
             return family
     raise MindportError(

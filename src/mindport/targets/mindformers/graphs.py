@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mindport.plugin.families import FAMILIES as PLUGIN_FAMILIES
+from mindport.plugin.families import PluginFamily
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import RUN
 from mindport.targets.mindformers.spellings import (
@@ -21,6 +23,7 @@ from mindport.targets.mindformers.spellings import (
     MLA_ROPE,
     MODULES,
     PADDING,
+    SCALING,
     SHARED,
     SPARSE,
     Same,
@@ -339,7 +342,33 @@ TELECHAT3_MOE = replace(
 )
 """DeepSeek-V3's block; but the class does not pass on Hugging Face's names of the widths of heads."""
 
-_STATIC = (LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK_V3, TELECHAT3, TELECHAT3_MOE)
+
+def _of_plugin(family: PluginFamily) -> Graph:
+    """Llama's block in the mcore generation, made of the same modules: what MindFormers lacks, the plug-in adds."""
+    experts = (
+        _mcore("num_moe_experts", name="num_experts"),
+        *_ROUTED,
+        _mcore("moe_aux_loss_coeff", absent=0.0),
+    )
+    routing = {key: value for key, value in QWEN3_MOE.written.items() if key not in QWEN3.written}
+    return Graph(
+        family.model_type,
+        MCORE,
+        keys=(
+            *_DENSE,
+            _mcore("hidden_dropout", absent=0.0),
+            _mcore("add_qkv_bias", absent=family.implied.get("add_qkv_bias", False), name="add_qkv_bias"),
+            _mcore("add_attention_output_bias", absent=False, name="add_attention_output_bias"),
+            _mcore("tie_word_embeddings"),
+            _mcore("rope_scaling", absent=None, spelling=SCALING),
+            *(experts if family.experts else ()),
+        ),
+        fixed=_CAN_DROP_OUT,
+        written={**_MODULES, "qk_layernorm": Constant(False), **_BY_GROUP, **(routing if family.experts else {})},
+    )
+
+
+_STATIC = (LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK_V3, TELECHAT3, TELECHAT3_MOE, *map(_of_plugin, PLUGIN_FAMILIES))
 
 
 def _pynative(graph: Graph) -> Graph:

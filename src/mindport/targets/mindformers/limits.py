@@ -14,6 +14,7 @@ from typing import Any
 
 from mindport.errors import brief
 from mindport.i18n import tr
+from mindport.plugin.families import SCALINGS
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import TRAINING
 from mindport.targets.mindformers.graphs import FREE, GRAPHS, Graph
@@ -68,6 +69,14 @@ def refusals(config: TransformerConfig, family: Family, version: Version, *, wei
 
 def absent(family: Family, version: Version) -> str:
     """That a version has no training graph of a family."""
+    if family.plugin:
+        return tr(
+            "{family} ({generation}) comes with Mindport's plug-in, which is made for MindFormers {since}, not "
+            "{version}.",
+            since=family.trained_since,
+            version=version.name,
+            **_named(family),
+        )
     if family.trained_since is None:
         return tr("{family} ({generation}) of MindFormers has no training graph.", **_named(family))
     return tr(
@@ -179,7 +188,7 @@ def _legacy_scaling(config: TransformerConfig, graph: Graph, version: Version) -
         return
     kind = scaling["rope_type"]
     if kind == "dynamic":
-        yield tr("Training leaves dynamic RoPE scaling out; up to max_position_embeddings tokens it changes nothing.")
+        yield _no_dynamic()
     elif kind not in METHODS:
         yield tr("RoPE scaling {kind} does not exist there.", kind=kind)
     elif version.order < version_named(METHODS_SINCE[kind]).order:
@@ -192,6 +201,20 @@ def _yarn_extras(scaling: Mapping[str, Any]) -> Reasons:
         yield tr("There is no setting for YaRN's {key}.", key="attention_factor")
     if scaling.get("truncate") is False:
         yield tr("There is no setting for YaRN's {key}.", key="truncate = false")
+
+
+def _plain_scaling(config: TransformerConfig, graph: Graph, version: Version) -> Reasons:
+    if graph.generation != MCORE or graph.latent or "rope_scaling" not in graph.told or config.rope_scaling is None:
+        return
+    kind = config.rope_scaling["rope_type"]
+    if kind == "dynamic":
+        yield _no_dynamic()
+    elif kind not in SCALINGS:
+        yield tr("RoPE scaling {kind} does not exist there.", kind=kind)
+
+
+def _no_dynamic() -> str:
+    return tr("Training leaves dynamic RoPE scaling out; up to max_position_embeddings tokens it changes nothing.")
 
 
 def _latent_scaling(config: TransformerConfig, graph: Graph, version: Version) -> Reasons:
@@ -238,6 +261,8 @@ def _multi_token(config: TransformerConfig, graph: Graph, version: Version) -> R
 
 
 def _experts(config: TransformerConfig, graph: Graph, version: Version) -> Reasons:
+    if not config.num_moe_experts and "num_moe_experts" in graph.told:
+        yield tr("The {graph} graph has experts; this model has none.", graph=graph.name)
     if not config.num_moe_experts or "moe_router_topk" not in graph.told:
         return
     if config.moe_router_topk == 1 and config.norm_topk_prob:
@@ -279,6 +304,7 @@ _CHECKS: tuple[Check, ...] = (
     _widths,
     _scale,
     _legacy_scaling,
+    _plain_scaling,
     _latent_scaling,
     _latent_parts,
     _multi_token,

@@ -69,7 +69,7 @@ _NORMS: Tensors = {
 }
 
 _ATTENTION: Tensors = {
-    "decoder.layers.{L}.self_attention.linear_proj.weight": "layer.{L}.attention.o.weight",
+    "decoder.layers.{L}.self_attention.linear_proj.{p}": "layer.{L}.attention.o.{p}",
     "decoder.layers.{L}.self_attention.q_layernorm.weight": "layer.{L}.attention.q_norm.weight",
     "decoder.layers.{L}.self_attention.k_layernorm.weight": "layer.{L}.attention.k_norm.weight",
 }

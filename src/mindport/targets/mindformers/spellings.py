@@ -145,6 +145,18 @@ class LatentRope(Same):
 
 
 @dataclass(frozen=True)
+class PlainRope(Same):
+    """A scaling as it is, and null for none."""
+
+    def read(self, key: str, field: str, section: Section, found: Mapping[str, Any]) -> dict[str, Any]:
+        settings = section[key]
+        if settings is None or "type" not in settings:
+            return {field: settings}
+        rest = {name: value for name, value in settings.items() if name != "type"}
+        return {field: {"rope_type": settings["type"], **rest}}
+
+
+@dataclass(frozen=True)
 class SharedExperts(Same):
     """The shared expert's width as a multiple of a routed one's."""
 
@@ -194,5 +206,5 @@ class Modules(Same):
 MTP_LOSS = 0.3
 """Weight of the loss of multi-token prediction, as in the report on DeepSeek-V3 for most of its training."""
 
-PADDING, LEGACY_ROPE, MLA_ROPE = Padding(), LegacyRope(), LatentRope()
+PADDING, LEGACY_ROPE, MLA_ROPE, SCALING = Padding(), LegacyRope(), LatentRope(), PlainRope()
 SHARED, SPARSE, MODULES = SharedExperts(), SparseLayers(), Modules()

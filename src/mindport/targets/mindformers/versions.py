@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from mindport.errors import MindportError
 from mindport.i18n import tr
+from mindport.plugin.families import FAMILIES as PLUGIN_FAMILIES
+from mindport.plugin.families import VERSION as PLUGIN_VERSION
 
 LEGACY, MCORE, PYNATIVE = "legacy", "mcore", "pynative"
 
@@ -79,6 +81,7 @@ class Family:
         generation: LEGACY, MCORE or PYNATIVE.
         config_class, model_class: as MindFormers registers them.
         trained_since, inferred_since: the first version with a graph for it; None = there is none.
+        plugin: its training graph is not MindFormers' own: it comes with Mindport's plug-in, for one version alone.
     """
 
     name: str
@@ -87,8 +90,11 @@ class Family:
     model_class: str
     trained_since: str | None
     inferred_since: str | None
+    plugin: bool = False
 
     def trains(self, version: Version) -> bool:
+        if self.plugin:
+            return version.name == self.trained_since
         return self.trained_since is not None and version.order >= _order(self.trained_since)
 
     def infers(self, version: Version) -> bool:
@@ -99,13 +105,27 @@ def _order(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in name.split("."))
 
 
+_INFERRED_SINCE = {"qwen2": "1.6"}
+"""Families of the plug-in that MindFormers has an inference graph for."""
+
 FAMILIES: tuple[Family, ...] = (
     Family("qwen3", MCORE, "Qwen3Config", "Qwen3ForCausalLM", "1.7", "1.6"),
     Family("qwen3_moe", MCORE, "Qwen3MoeConfig", "Qwen3MoeForCausalLM", "1.7", "1.6"),
     Family("deepseek_v3", MCORE, "DeepseekV3Config", "DeepseekV3ForCausalLM", "1.6", "1.6"),
+    *(
+        Family(
+            family.model_type,
+            MCORE,
+            family.config_class,
+            family.model_class,
+            PLUGIN_VERSION,
+            _INFERRED_SINCE.get(family.model_type),
+            plugin=True,
+        )
+        for family in PLUGIN_FAMILIES
+    ),
     Family("telechat3", MCORE, "TeleChat3Config", "TeleChat3ForCausalLM", "1.9", "1.9"),
     Family("telechat3_moe", MCORE, "TeleChat3MoeConfig", "TeleChat3MoeForCausalLM", "1.9", "1.9"),
-    Family("qwen2", MCORE, "Qwen2Config", "Qwen2ForCausalLM", None, "1.6"),
     Family("glm4", MCORE, "Glm4Config", "Glm4ForCausalLM", None, "1.7"),
     Family("glm4_moe", MCORE, "Glm4MoeConfig", "Glm4MoeForCausalLM", None, "1.7"),
     Family("telechat2", MCORE, "Telechat2Config", "TeleChat2ForCausalLM", None, "1.7"),
@@ -115,7 +135,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("deepseek_v3", PYNATIVE, "DeepseekV3Config", "DeepseekV3ForCausalLM", "1.9", None),
     Family("deepseek_v4", PYNATIVE, "DeepseekV4Config", "DeepseekV4ForCausalLM", "2.0", None),
 )
-"""What is built into the package; models in its `research` folder use the classes of the legacy generation."""
+"""What is built into the package, and what the plug-in adds; of two that compute the same, the better one comes first.
+Models in MindFormers' `research` folder use the classes of the legacy generation."""
 
 VERSIONS: dict[str, Version] = {
     version.name: version
