@@ -61,6 +61,39 @@ EXPERTS: dict[str, Any] = {
     "router_aux_loss_coef": 0.0,  # transformers adds it with output_router_logits alone, MindFormers always
 }
 
+SHARED: dict[str, Any] = {**DENSE, "tie_word_embeddings": True}
+MIXTRAL: dict[str, Any] = {**DENSE, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": None}
+
+SCALINGS: dict[str, dict[str, Any]] = {
+    "linear": {"rope_type": "linear", "factor": 3.0},
+    # With these, some pairs of a head turn as they are, some more slowly, and some in between.
+    "llama3": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 128,
+    },
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+    "yarn in full": {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 24,
+        "mscale": 1.4,
+        "mscale_all_dim": 0.6,
+        "beta_fast": 3.0,
+        "beta_slow": 0.5,
+        "truncate": False,
+    },
+    "yarn with a factor": {
+        "type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+        "attention_factor": 1.25,
+    },
+}
+"""RoPE scalings of heads of 10 channels."""
+
 ROUTED: dict[str, Any] = {"moe_grouped_gemm": True, "moe_router_topk_scaling_factor": 1.0}
 
 LATENT: dict[str, Any] = {
@@ -155,6 +188,49 @@ CASES: dict[str, Graphs] = {
         (INTERLEAVED, SEPARATE),
         trained=False,
     ),
+    "llama": Graphs(
+        "llama",
+        "LlamaConfig",
+        DENSE,
+        (INTERLEAVED, CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY),
+        (CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY),
+    ),
+    "llama, tied": Graphs("llama", "LlamaConfig", SHARED, (INTERLEAVED,)),
+    "llama, all biases": Graphs(
+        "llama",
+        "LlamaConfig",
+        {**DENSE, "attention_bias": True},
+        (INTERLEAVED, CONTIGUOUS),
+        (ATTENTION_ONLY,),
+    ),
+    **{
+        f"llama, {name}": Graphs(
+            "llama",
+            "LlamaConfig",
+            {**DENSE, "rope_scaling": scaling},
+            (INTERLEAVED,),
+            trained=name in ("llama3", "yarn in full"),
+        )
+        for name, scaling in SCALINGS.items()
+    },
+    "mistral": Graphs(
+        "mistral", "MistralConfig", {**DENSE, "sliding_window": None}, (INTERLEAVED, CONTIGUOUS), (ATTENTION_ONLY,)
+    ),
+    "qwen2": Graphs(
+        "qwen2",
+        "Qwen2Config",
+        {**DENSE, "head_dim": 8},
+        (INTERLEAVED, CONTIGUOUS),
+        (ATTENTION_ONLY, MLP_ONLY),
+    ),
+    "qwen2, tied, yarn": Graphs(
+        "qwen2",
+        "Qwen2Config",
+        {**SHARED, "head_dim": 8, "rope_scaling": SCALINGS["yarn"]},
+        (CONTIGUOUS,),
+        trained=False,
+    ),
+    "mixtral": Graphs("mixtral", "MixtralConfig", MIXTRAL, (INTERLEAVED, CONTIGUOUS), (ATTENTION_ONLY,)),
     "telechat3 (Llama)": Graphs(
         "telechat3", "LlamaConfig", DENSE, (INTERLEAVED, CONTIGUOUS), (CONTIGUOUS, ATTENTION_ONLY, MLP_ONLY)
     ),

@@ -100,6 +100,7 @@ class Decoder(TrainModelMixin, PreTrainedModel):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config, auto_prefix=False)
+        self.template = None  # by which `checkpoint.load_path` would convert Hugging Face's weights
         converted = self.convert_to_transformer_config(config)
         # MindFormers multiplies angles, not cos and sin, by YaRN's factor. As all of a head is turned, both queries and
         # keys have it as a whole, and so may the scores, twice.
@@ -144,6 +145,16 @@ class Decoder(TrainModelMixin, PreTrainedModel):
             actual_seq_len=actual_seq_len,
         )
 
+    def convert_name(self, weight_name: str) -> str:
+        """The name of a weight of a file in here. MindFormers finds out by it whether a file is as Hugging Face has it.
+
+        Raises:
+            ValueError: it is.
+        """
+        if weight_name.startswith(("model.", "lm_head.")):
+            raise ValueError(f"{weight_name} is a weight as Hugging Face has it: convert the weights with Mindport.")
+        return weight_name
+
     @classmethod
     def can_generate(cls) -> bool:
         """MindFormers asks this before it looks for settings of text generation."""
@@ -159,15 +170,15 @@ def _registered(kind: str, name: str, training: Callable[..., Any], search_names
     """
     former = MindFormerRegister.registry.get(kind, {}).get(f"mcore_{name}")
 
-    def made(*args: Any, **kwargs: Any) -> Any:
+    def made(cls: type, *args: Any, **kwargs: Any) -> Any:
         if os.environ.get("RUN_MODE") != "predict":
             return training(*args, **kwargs)
         if former is None:
             raise NotImplementedError(f"MindFormers has no inference graph for {name} in its mcore generation.")
         return former(*args, **kwargs)
 
-    made.__name__ = made.__qualname__ = name
-    globals()[name] = MindFormerRegister.register_cls(made, kind, legacy=False, search_names=search_names)
+    entry = type(name, (), {"__new__": made, "__doc__": training.__doc__})  # the registry gives out classes alone
+    globals()[name] = MindFormerRegister.register_cls(entry, kind, legacy=False, search_names=search_names)
 
 
 for _family in FAMILIES:

@@ -49,6 +49,8 @@ _SYNTAX = {"MS_DEV_JIT_SYNTAX_LEVEL": "0"}
 
 
 def _made(family: Family, settings: Mapping[str, Any]) -> nn.Cell:
+    if family.plugin:
+        importlib.import_module("mindport.plugin.mindport_graphs")
     register = importlib.import_module("mindformers.tools.register")
     find, kinds = register.MindFormerRegister.get_cls, register.MindFormerModuleType
     config = find(kinds.CONFIG, family.config_class)(**settings)
