@@ -69,7 +69,9 @@ def run_mindformers(
     if not proof.passed:
         error = MindportError(
             tr("MindFormers computes something else than the {gate} gate allows.", gate=proof.gate.name),
-            tr("The weights were loaded by exact names, so it is their layout, or what the YAML says."),
+            tr("The conversion gave weights another dtype, which alone can do this: convert them once without --dtype.")
+            if checked.cast
+            else tr("The weights were loaded by exact names, so it is their layout, or what the YAML says."),
         )
     if not as_json:
         _print(proof)
@@ -104,7 +106,7 @@ def _environment(
         size=plan.gigabytes,
     )
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if as_json or not _somebody_is_there():
             raise MindportError(what, tr("Give --yes to have it made, or name a Python that has it with --python."))
         typer.echo(what, err=True)
         if not typer.confirm(tr("Make it?"), err=True):
@@ -115,6 +117,10 @@ def _environment(
     else:
         typer.echo(what, err=True)
     return environment.make(plan)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _print(proof: Proof) -> None:

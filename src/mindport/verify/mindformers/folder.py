@@ -9,6 +9,8 @@ from typing import Any
 
 from mindport.checkpoint.check import check_folder
 from mindport.checkpoint.folder import Found, find_weights
+from mindport.checkpoint.manifest import recorded_options
+from mindport.checkpoint.options import PLAIN
 from mindport.config.mindformers.read import model_section, read_yaml
 from mindport.config.mindformers.settings import FINETUNE, PRETRAIN
 from mindport.config.native import FILE_NAME, NativeConfig, read_native_config
@@ -39,6 +41,7 @@ class Runnable:
         section: its `model.model_config`.
         length: tokens of a sequence to compare: no more than the YAML's own, for which the graph is the model's.
         overrides: what is other on a CPU.
+        cast: the conversion gave weights another dtype, so that they are not exactly the source's.
     """
 
     config: NativeConfig
@@ -47,6 +50,7 @@ class Runnable:
     section: Mapping[str, Any]
     length: int
     overrides: tuple[Override, ...]
+    cast: bool
 
     @property
     def destination(self) -> Destination:
@@ -81,7 +85,8 @@ def runnable(model: Path, folder: Path) -> Runnable:
     length = min(LENGTH, config.model.transformer.max_position_embeddings, *map(_own_length, sections))
     overrides = [overrides_for(section, destination.family.generation, length) for section in sections]
     _check_alike(present, [overridden(*both) for both in zip(sections, overrides, strict=True)])
-    return Runnable(config, find_weights(folder), present[0], sections[0], length, overrides[0])
+    cast = recorded_options(folder, config.vocab).policy != PLAIN.policy
+    return Runnable(config, find_weights(folder), present[0], sections[0], length, overrides[0], cast)
 
 
 def _own_length(section: Mapping[str, Any]) -> int:

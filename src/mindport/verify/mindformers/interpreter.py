@@ -25,6 +25,9 @@ VARIABLE = "MINDPORT_MINDFORMERS_PYTHON"
 PROJECT_FOLDER = ".venv-mindformers"
 """Where `make conformance` puts its environment."""
 
+PROJECT = Path(__file__).parents[4]
+"""Where Mindport's own source is, if it is not installed but run from there."""
+
 READY = ".ready"
 """In an environment that was made to the end."""
 
@@ -130,8 +133,7 @@ def own() -> Interpreter:
 def _places(made: Path, apart_from: Sequence[Path]) -> Iterator[Path]:
     if importlib.util.find_spec("mindformers") is not None:
         yield Path(sys.executable)
-    project = Path(__file__).parents[4]
-    for folder in dict.fromkeys([Path.cwd() / PROJECT_FOLDER, project / PROJECT_FOLDER, made]):
+    for folder in dict.fromkeys([Path.cwd() / PROJECT_FOLDER, PROJECT / PROJECT_FOLDER, made]):
         inside = any(folder.resolve().is_relative_to(model.resolve()) for model in apart_from)
         if not inside and (folder / READY).is_file():
             yield folder / "bin" / "python"

@@ -37,7 +37,7 @@ def tokens_for(config: TransformerConfig, tokenizer: Any | None, length: int, ch
     cut = length - length // 3
     padded[1, cut:], mask[1, cut:] = (0 if pad is None else pad), 0
     batches = (
-        Batch("text" if tokenizer is not None else "random", text[:, :length], whole),
+        Batch("unpadded", text[:, :length], whole),
         Batch("all over the vocabulary", spread, whole),
         Batch("right-padded", padded, mask),
     )
