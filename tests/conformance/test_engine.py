@@ -18,6 +18,7 @@ from mindport.checkpoint.policy import parse_policy
 from mindport.cli.app import app
 from mindport.errors import MindportError
 from mindport.targets.mindformers import LEGACY, MCORE
+from mindport.verify.gates import STRICT
 
 from .models import Case, note
 from .test_legacy import SHAPE

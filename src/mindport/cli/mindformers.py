@@ -124,7 +124,7 @@ def _somebody_is_there() -> bool:
 
 
 def _print(proof: Proof) -> None:
-    for name, side in proof.sides.items():
+    for name, side in proof.processes.items():
         versions = ", ".join(f"{package} {version}" for package, version in side.versions.items())
         typer.echo(
             tr(

@@ -20,7 +20,7 @@ from mindport.verify.mindformers.__main__ import main
 from mindport.verify.mindformers.environment import Plan
 from mindport.verify.mindformers.exchange import Job, read_answer
 from mindport.verify.mindformers.interpreter import VARIABLE, Interpreter, Search
-from mindport.verify.mindformers.proof import FirstStep, Proof, Side
+from mindport.verify.mindformers.proof import FirstStep, Process, Proof
 
 from .fakes import REFERENCE, SUITABLE, converted, hugging_face
 from .fakes import interpreter as fake
@@ -59,8 +59,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
     def prove(*arguments: Any) -> Proof:
         stage.requests.append(arguments)
-        side = Side("/py", SUITABLE, 1.0, 2.0)
-        sides = {"mindformers": side, "transformers": Side("/here", REFERENCE, 1.0, 2.0)}
+        side = Process("/py", SUITABLE, 1.0, 2.0)
+        sides = {"mindformers": side, "transformers": Process("/here", REFERENCE, 1.0, 2.0)}
         parity = engine.forward_parity(*_logits())
         step = FirstStep(stage.loss, 2.0, 1.0, 1.0)
         overrides = arguments[1].overrides

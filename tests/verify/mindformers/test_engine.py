@@ -132,7 +132,7 @@ def test_equal_sides_pass(run: Run, tmp_path: Path) -> None:
         "llama",
         {"qkv_concat": False},
     )
-    sides = proof.sides
+    sides = proof.processes
     assert sides["mindformers"].versions == {"python": "3.11.7", "mindformers": "1.9.0", "mindspore": "2.9.0"}
     assert sides["transformers"].versions == REFERENCE
     assert (sides["mindformers"].peak_mb, sides["transformers"].peak_mb) == (99, 12.5)
@@ -359,7 +359,7 @@ def test_transformers_where_mindformers_is(
     here = replace(there, python=tmp_path / "nothing", versions={"python": "3.12.1"})
     proof = prove(request, checked, there, here, lambda _: None)
     assert proof.passed
-    assert {side.python for side in proof.sides.values()} == {str(there.python)}
+    assert {side.python for side in proof.processes.values()} == {str(there.python)}
 
 
 def test_memory_is_measured() -> None:

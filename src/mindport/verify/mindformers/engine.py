@@ -25,13 +25,13 @@ from mindport.verify.mindformers.exchange import GRAPH, REFERENCE, Job, Tokens, 
 from mindport.verify.mindformers.folder import Runnable
 from mindport.verify.mindformers.interpreter import Interpreter
 from mindport.verify.mindformers.process import run
-from mindport.verify.mindformers.proof import FirstStep, Proof, Side
+from mindport.verify.mindformers.proof import FirstStep, Process, Proof
 from mindport.verify.mindformers.resources import available_bytes
 from mindport.verify.parity import forward_parity
 
 Announce = Callable[[str], None]
 
-OF_FORWARD, OF_STEP = 5, 12
+OF_FORWARD, OF_STEP = 4, 12
 """Peak memory of MindFormers, as a multiple of the weights in float32; measured, see docs/mindformers.md."""
 OF_FRAMEWORKS = 10**9
 """Bytes that the frameworks take by themselves."""
@@ -138,15 +138,15 @@ def _why_no_step(request: Request, checked: Runnable) -> str:
     return ""
 
 
-def _side(python: Interpreter, who: str, exchange: Path, timeout: float, *packages: str) -> Side:
+def _side(python: Interpreter, who: str, exchange: Path, timeout: float, *packages: str) -> Process:
     started = time.perf_counter()
     run(python.python, who, exchange, timeout)
     peak = read_answer(exchange, who).get("peak_mb")
     versions = {name: python.versions[name] for name in ("python", *packages) if name in python.versions}
-    return Side(str(python.python), versions, time.perf_counter() - started, _number(peak, python))
+    return Process(str(python.python), versions, time.perf_counter() - started, _number(peak, python))
 
 
-def _compared(request: Request, checked: Runnable, exchange: Path, no_step: str, sides: Mapping[str, Side]) -> Proof:
+def _compared(request: Request, checked: Runnable, exchange: Path, no_step: str, sides: Mapping[str, Process]) -> Proof:
     answers = {who: read_answer(exchange, who) for who in (REFERENCE, GRAPH)}
     python = sides["mindformers"].python
     _check_loaded(answers[GRAPH], python)

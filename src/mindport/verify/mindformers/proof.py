@@ -44,7 +44,7 @@ class FirstStep:
 
 
 @dataclass(frozen=True)
-class Side:
+class Process:
     """A process of the comparison.
 
     Args:
@@ -65,7 +65,7 @@ class Proof:
     """A finished comparison with MindFormers, passed or not.
 
     Args:
-        version: of MindFormers that the folder was written for; what was run is in `sides`.
+        version: of MindFormers that the folder was written for; what was run is in `processes`.
         generation, graph, layout: of the weights.
         yaml: name of the file that was run.
         overrides: keys of its model section that are other on a CPU.
@@ -76,7 +76,7 @@ class Proof:
         no_step: why there is none; "" where there is.
         stand_ins: what took the place of Ascend's kernels, and what that computes.
         carried: the model has modules for multi-token prediction, which transformers does not compute.
-        sides: "mindformers" and "transformers".
+        processes: "mindformers" and "transformers".
     """
 
     version: str
@@ -92,7 +92,7 @@ class Proof:
     no_step: str
     stand_ins: Mapping[str, str]
     carried: bool
-    sides: Mapping[str, Side]
+    processes: Mapping[str, Process]
 
     @property
     def passed(self) -> bool:
@@ -103,7 +103,7 @@ class Proof:
     @property
     def proven(self) -> tuple[str, ...]:
         """What holds now, a sentence each."""
-        executed = self.sides["mindformers"].versions.get("mindformers", LATEST_EXECUTED)
+        executed = self.processes["mindformers"].versions.get("mindformers", LATEST_EXECUTED)
         found = [
             tr("The files hold, byte for byte, what converting the model gives."),
             tr(
