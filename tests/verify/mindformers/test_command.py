@@ -72,6 +72,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
             "pretrain.yaml",
             overrides,
             STRICT,
+            16,
             21,
             tuple(parity),
             step,

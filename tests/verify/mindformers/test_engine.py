@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
 import textwrap
 import time
 from collections.abc import Callable
@@ -272,6 +273,23 @@ time.sleep(60)
         run(body, timeout=4)
     assert time.monotonic() - started < 40
     _await_end(int((tmp_path / "child").read_text()))
+
+
+def test_an_interrupt_ends_the_side(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "pid"
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is None or "graph" not in process.args:  # type: ignore[operator]
+            return wait(process, timeout)
+        while not place.is_file() or not place.read_text():
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(f"open({str(place)!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+    _await_end(int(place.read_text()))
 
 
 def _await_end(pid: int) -> None:

@@ -70,6 +70,7 @@ class Proof:
         yaml: name of the file that was run.
         overrides: keys of its model section that are other on a CPU.
         gate: the pass marks.
+        length: tokens of a compared sequence.
         tensors: loaded by exact names and shapes.
         parity: logits of each batch.
         step: the first training step, or None.
@@ -86,6 +87,7 @@ class Proof:
     yaml: str
     overrides: tuple[Override, ...]
     gate: Gate
+    length: int
     tensors: int
     parity: tuple[Difference, ...]
     step: FirstStep | None
@@ -148,6 +150,7 @@ class Proof:
             )
         found += [
             tr("Several devices: parallelism, pipelines, and how weights are cut for them."),
+            tr("Sequences of more than {count} tokens.", count=self.length),
             tr("The rest of the YAML: data, optimizer, schedule, callbacks. `mindport validate` checks what it says."),
         ]
         if self.carried:
