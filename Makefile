@@ -18,6 +18,7 @@ PY := $(VENV)/bin/python
 PY_MF := $(VENV_MF)/bin/python
 STAMP := $(VENV)/.ready
 STAMP_MF := $(VENV_MF)/.ready
+CONSTRAINTS_MF := src/mindport/verify/mindformers/constraints.txt
 
 PYTEST_ARGS ?=
 PIP_INSTALL := -m pip install --quiet --quiet --no-input --disable-pip-version-check --progress-bar off
@@ -60,8 +61,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(call make_venv,$(VENV),.[all$(comma)dev],constraints.txt,$(WARM))
 	@touch $@
 
-$(STAMP_MF): pyproject.toml constraints-mindformers.txt
-	$(call make_venv,$(VENV_MF),.[mindformers$(comma)verify$(comma)examples$(comma)dev],constraints-mindformers.txt,$(WARM_MF))
+$(STAMP_MF): pyproject.toml $(CONSTRAINTS_MF)
+	$(call make_venv,$(VENV_MF),.[mindformers$(comma)verify$(comma)examples$(comma)dev],$(CONSTRAINTS_MF),$(WARM_MF))
 	@touch $@
 
 .PHONY: demo

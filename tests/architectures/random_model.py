@@ -26,7 +26,7 @@ from mindport.targets import NATIVE
 from mindport.targets.native import is_carried
 from mindport.verify.batches import Batch
 from mindport.verify.compare import Difference
-from mindport.verify.forward import forward_parity
+from mindport.verify.parity import forward_parity
 from mindport.verify.torch_model import arrays_of
 
 from .generator import LENGTH, Variant

@@ -24,8 +24,8 @@ from mindport.schema import TransformerConfig, count_parameters, indices, slots_
 from mindport.schema.slots import INDICES
 from mindport.targets import NATIVE
 from mindport.targets.native import STACKED
-from mindport.verify.forward import forward_parity
 from mindport.verify.gates import STRICT
+from mindport.verify.parity import forward_parity
 
 from .generator import ROPE_SCALINGS, SHAPES, VALUES, Variant, axes, variants
 from .random_model import Prepared, run_torch

@@ -27,8 +27,8 @@ from mindport.errors import MindportError
 from mindport.models import build_model, load_parameters
 from mindport.schema import slots_of
 from mindport.targets import NATIVE
-from mindport.verify.forward import forward_parity
 from mindport.verify.gates import STRICT
+from mindport.verify.parity import forward_parity
 
 from .mutations import Mutation, config_mutations, weight_mutations, why_invisible
 from .random_model import Prepared, computed, read_config, read_tensors, run_native, to_parameters, write_tensors

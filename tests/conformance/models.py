@@ -175,14 +175,9 @@ class Case:
 
     def first_step(self, ids: np.ndarray) -> tuple[float, float]:
         """Loss and gradient norm of (batch, sequence + 1) token ids, with torch."""
-        import torch
+        from mindport.verify.torch_training import first_step
 
-        self.torch_model.zero_grad()
-        logits = self.torch_model(torch.tensor(ids[:, :-1])).logits
-        labels = torch.tensor(ids[:, 1:]).reshape(-1)
-        loss = torch.nn.functional.cross_entropy(logits.reshape(len(labels), -1), labels)
-        loss.backward()
-        return loss.item(), torch.nn.utils.clip_grad_norm_(self.torch_model.parameters(), 1.0).item()
+        return first_step(self.torch_model, ids)
 
     def _written(
         self,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.conformance
+from mindport.verify.mindformers.environment import CONSTRAINTS
 
-CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints-mindformers.txt"
+pytestmark = pytest.mark.conformance
 
 
 def pinned(package: str) -> str:

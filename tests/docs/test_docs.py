@@ -31,6 +31,9 @@ from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.verify.alignment import Alignment, Settings
 from mindport.verify.compare import Difference
 from mindport.verify.gates import GATES, Gate
+from mindport.verify.mindformers.interpreter import VARIABLE
+from mindport.verify.mindformers.overrides import Override
+from mindport.verify.mindformers.proof import FirstStep, Process, Proof
 from mindport.verify.text import Text
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +70,10 @@ OBJECTS = (
     Difference,
     Gate,
     Text,
+    Proof,
+    FirstStep,
+    Override,
+    Process,
     Alignment,
     Settings,
     WeightsRecord,
@@ -344,7 +351,7 @@ def test_environment_variables_are_documented(page: Path) -> None:
     rows = table(prose(page), ("Variable", "变量"))
     assert set(codes(rows[-1][0])) == given
     assert given
-    assert names(rows[:-1]) == ["MINDPORT_LANG", "LC_ALL"]
+    assert names(rows[:-1]) == ["MINDPORT_LANG", "LC_ALL", VARIABLE, "XDG_CACHE_HOME"]
 
 
 @each_pair

@@ -19,6 +19,8 @@ from mindport.records.formats import printable
 
 if TYPE_CHECKING:
     from mindport.checkpoint.carry_out import Progress
+    from mindport.verify.compare import Difference
+    from mindport.verify.gates import Gate
 
 
 def print_json(value: Any) -> None:
@@ -57,6 +59,31 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for number, row in enumerate(table):
         cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=False)]
         typer.secho("  ".join([*cells, row[-1]]).rstrip(), bold=number == 0)
+
+
+def print_parity(differences: Sequence[tuple[str, Difference]], gate: Gate) -> None:
+    """A table of comparisons, each in a mode, with its verdict."""
+    print_table(
+        ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict"),
+        [
+            (
+                mode,
+                d.what,
+                f"{d.max_abs:.2e}",
+                f"{d.mean_abs:.2e}",
+                f"{d.scale:.2f}",
+                f"{d.cosine:.8f}",
+                "-" if d.top1 is None else f"{d.top1:.1%}",
+                verdict(d.passes(gate)),
+            )
+            for mode, d in differences
+        ],
+    )
+
+
+def verdict(passed: bool) -> str:
+    """In a cell of a table."""
+    return tr("pass") if passed else tr("FAIL")
 
 
 def read_and_left_out(model: ModelConfig) -> str:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mindport.cli.checks import check_load, check_weights
+from mindport.cli.mindformers import NoStep, Python, Timeout, Yes, run_mindformers
 from mindport.cli.options import Declarations, GateName, GateOption, Json, with_declarations
-from mindport.cli.output import finish, print_table
+from mindport.cli.output import finish, print_parity
 from mindport.config.hf import read_hf_config
 from mindport.config.native import native_only, read_native_config
 from mindport.errors import MindportError
 from mindport.i18n import tr
+
+
+class EngineName(str, Enum):
+    """What computes the converted folder."""
+
+    native = "native"
+    mindformers = "mindformers"
 
 
 def command(
@@ -44,18 +53,43 @@ def command(
         ),
     ] = None,
     gate: GateOption = GateName.strict,
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help=tr("What computes DIR: Mindport's own network, or MindFormers."))
+    ] = EngineName.native,
+    python: Python = None,
+    yes: Yes = False,
+    no_step: NoStep = False,
+    timeout: Timeout = 3600,
     declarations: Declarations = None,
     as_json: Json = False,
 ) -> None:
     models = model or []
     _check_usage(context, len(models), weights, load, network)
+    _check_engine(context, engine, weights or load, python, yes, no_step)
     with_declarations(context, declarations, *models, folder)
     if weights:
         check_weights(folder, as_json=as_json)
     elif load:
         check_load(folder, network, as_json=as_json)
+    elif engine is EngineName.mindformers:
+        run_mindformers(
+            models[0], folder, gate, declarations, python, timeout, step=not no_step, yes=yes, as_json=as_json
+        )
     else:
         _compare(models[0], folder, gate, as_json=as_json)
+
+
+def _check_engine(
+    context: typer.Context, engine: EngineName, alone: bool, python: Path | None, yes: bool, no_step: bool
+) -> None:
+    """End with a sentence about wrong usage, if it is."""
+    if engine is EngineName.mindformers:
+        if alone:
+            context.fail(tr("--weights and --load have no engine."))
+        return
+    given = [name for name, value in {"--python": python, "--yes": yes, "--no-step": no_step}.items() if value]
+    if given:
+        context.fail(tr("{options} belongs to --engine mindformers.", options=", ".join(given)))
 
 
 def _check_usage(context: typer.Context, models: int, weights: bool, load: bool, network: str | None) -> None:
@@ -88,22 +122,7 @@ def _compare(model: Path, folder: Path, gate: GateName, *, as_json: bool) -> Non
     passed = all(d.passes(marks) for _, d in differences) and (text is None or text.equal)
     if not as_json:
         typer.echo(ladder.load_summary)
-        print_table(
-            ("mode", "output", "max abs error", "mean abs error", "scale", "cosine", "top-1", "verdict"),
-            [
-                (
-                    mode,
-                    d.what,
-                    f"{d.max_abs:.2e}",
-                    f"{d.mean_abs:.2e}",
-                    f"{d.scale:.2f}",
-                    f"{d.cosine:.8f}",
-                    "-" if d.top1 is None else f"{d.top1:.1%}",
-                    tr("pass") if d.passes(marks) else tr("FAIL"),
-                )
-                for mode, d in differences
-            ],
-        )
+        print_parity(differences, marks)
         if text:
             typer.echo(
                 tr(

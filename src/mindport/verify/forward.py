@@ -1,17 +1,14 @@
-"""Forward parity: the same tokens through both models."""
+"""Outputs of the native model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import mindspore as ms
 import numpy as np
 
 from mindport.verify.batches import Batch
-from mindport.verify.compare import Difference, difference
-
-Outputs = Callable[[Batch], Mapping[str, np.ndarray]]
 
 _NAMES = ("logits", "last_hidden_state", "pooler_output")
 
@@ -20,26 +17,3 @@ def mindspore_outputs(network: Any, batch: Batch) -> Mapping[str, np.ndarray]:
     """Outputs of one forward pass of the native model, by name."""
     output = network(ms.Tensor(batch.input_ids), ms.Tensor(batch.attention_mask))
     return {name: value.asnumpy() for name, value in zip(_NAMES, output, strict=False) if value is not None}
-
-
-def forward_parity(batches: Sequence[Batch], ours: Outputs, reference: Outputs) -> list[Difference]:
-    """Every output that the reference has, on every batch, compared where tokens are real.
-
-    What is not per token, such as the scores of all positions to be the start of an answer, is compared as a whole.
-    """
-    result = []
-    for batch in batches:
-        mine, theirs = ours(batch), reference(batch)
-        for name, wanted in theirs.items():
-            width = wanted.shape[-1]
-            per_token = wanted.shape[:2] == batch.input_ids.shape and wanted.ndim == 3
-            chosen = batch.real if per_token else np.ones(len(wanted), bool)
-            result.append(
-                difference(
-                    f"{name}, {batch.name}",
-                    mine[name][chosen].reshape(-1, width),
-                    wanted[chosen].reshape(-1, width),
-                    scores=name == "logits",
-                )
-            )
-    return result

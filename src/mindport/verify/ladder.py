@@ -62,7 +62,7 @@ class Ladder:
 
     def forward(self, mode: str) -> tuple[Difference, ...]:
         """Forward parity in one execution mode, "graph" or "pynative"."""
-        from mindport.verify.forward import forward_parity
+        from mindport.verify.parity import forward_parity
 
         self._set_mode(mode)
         batches = parity_batches(self.config, self._tokenizer)

@@ -39,6 +39,21 @@ def train_torch(
     return losses, norms
 
 
+def first_step(network: Any, ids: Any) -> tuple[float, float]:
+    """Loss of the next token, and gradient norm, of (batch, sequence + 1) token ids; dropout off, nothing updated."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    network.eval()
+    network.zero_grad()
+    tokens = torch.as_tensor(ids).long()
+    logits = network(input_ids=tokens[:, :-1]).logits
+    loss = cross_entropy(logits.reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_([p for p in network.parameters() if p.requires_grad], 1.0)
+    return float(loss.detach()), float(norm)
+
+
 def _causal_lm(network: Any, ids: Any, mask: Any, labels: Any) -> Any:
     from torch.nn.functional import cross_entropy
 

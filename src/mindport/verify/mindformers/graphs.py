@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 
+from mindport.i18n import tr
 from mindport.targets.mindformers import LEGACY, Family
 from mindport.verify.mindformers.stand_ins import single_process_step, stand_in
 
@@ -112,6 +113,39 @@ class Graph:
         values = {name: Parameter(Tensor(np.ascontiguousarray(array))) for name, array in weights.items()}
         ms.load_param_into_net(self.network, values, strict_load=True)
 
+    def load_files(self, files: Sequence[str], kind: str) -> list[tuple[str, str]]:
+        """Set every weight from files, which MindSpore itself reads.
+
+        Args:
+            kind: "safetensors" or "ckpt".
+
+        Returns:
+            (name, what is wrong) of everything that is not exactly as the graph has it; empty if all is well.
+        """
+        wanted = self.shapes()
+        given: dict[str, tuple[int, ...]] = {}
+        for file in files:
+            held = ms.load_checkpoint(file, format=kind)
+            given |= {name: tuple(value.shape) for name, value in held.items()}
+            fitting = {
+                name: Parameter(Tensor(value).astype(ms.float32))
+                for name, value in held.items()
+                if wanted.get(name) == tuple(value.shape)
+            }
+            del held
+            _, strange = ms.load_param_into_net(self.network, fitting, strict_load=True)
+            given = {name: shape for name, shape in given.items() if name not in strange}
+        rows = [(name, tr("is not in the graph, shape {found}", found=given[name])) for name in given.keys() - wanted]
+        rows += [
+            (name, tr("is not in the files, shape {wanted}", wanted=wanted[name])) for name in wanted.keys() - given
+        ]
+        rows += [
+            (name, tr("has shape {found} in the files, {wanted} in the graph", found=given[name], wanted=wanted[name]))
+            for name in wanted.keys() & given
+            if given[name] != wanted[name]
+        ]
+        return sorted(rows)
+
     def weights(self) -> dict[str, np.ndarray]:
         """Every weight as it is now."""
         return {p.name: p.asnumpy() for p in self.network.get_parameters() if not p.name.endswith(STATISTICS)}
@@ -126,12 +160,14 @@ class Graph:
         found = found[0] if isinstance(found, tuple) else found
         return found.asnumpy().reshape(*ids.shape, -1)
 
-    def step(self, ids: np.ndarray, learning_rate: float = 1e-3) -> Step:
-        """One step of MindFormers' AdamW with clipping at 1, on (batch, sequence + 1) token ids."""
-        adamw = importlib.import_module("mindformers.core.optim").AdamW
+    def step(self, ids: np.ndarray) -> Step:
+        """One step of MindFormers' training cell, with clipping at 1, on (batch, sequence + 1) token ids.
+
+        The optimizer is the plainest there is, which takes half the memory of AdamW: nobody asks for the weights after.
+        """
         self.network.set_train(True)
         network = self.network if self.family.generation == LEGACY else _Ordered(self.network)
-        optimizer = adamw(self.network.trainable_params(), learning_rate=learning_rate, weight_decay=0.0)
+        optimizer = nn.SGD(self.network.trainable_params(), learning_rate=0.0)
         step = single_process_step()(network, optimizer, use_clip_grad=True, scale_sense=1.0)
         step.set_train(True)
         if self.family.generation == LEGACY:

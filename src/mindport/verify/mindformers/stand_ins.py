@@ -4,7 +4,7 @@ MindFormers' own classes build the graph, hold the parameters and call each othe
 operations, each by what its documentation says it computes. So a comparison says that configuration, weights and their
 layout, and the wiring of the graph are right. It says nothing of the Ascend kernels themselves, of mixed precision, or
 of several devices. The legacy generation needs `SingleProcessStep` alone, and with `use_flash_attention` and
-`fused_rms_norm` off nothing else.
+`fused_rms_norm` off nothing else. `notes` says in one line each what stands in for what.
 """
 
 from __future__ import annotations
@@ -16,13 +16,46 @@ from typing import Any
 import mindspore as ms
 from mindspore import Tensor, nn, ops
 
+from mindport.i18n import tr
 from mindport.verify.mindformers import wide_dtypes
 
 _GRAPH = "mindformers.parallel_core.training_graph."
 
+_used: set[str] = set()
+
+
+def notes() -> dict[str, str]:
+    """Name -> what it replaces and what that computes, in the user's language."""
+    return {
+        "Outer": tr("positions times frequencies in RoPE: the same products, by a plain multiplication"),
+        "FlashAttentionScore": tr(
+            "the fused attention kernel: softmax of scaled and masked scores, times values, all in float32; heads, "
+            "scale and mask are MindFormers' own"
+        ),
+        "FusedNorm": tr("the fused RMSNorm: MindFormers' own unfused one, in float32"),
+        "Experts": tr(
+            "grouped matrix products and the dispatch of tokens: every expert on every token, times the weights of "
+            "MindFormers' router"
+        ),
+        "Embedding": tr("the embedding: the same rows, by an operation whose gradient exists on a CPU"),
+        "TopkExt": tr("the choice of experts: the same largest scores"),
+        "MeanExt": tr("the mean in the balance of experts: the same mean"),
+        "OneHotExt": tr("counting what each expert has to do: the same counts"),
+        "SingleProcessStep": tr("the training step: MindFormers' own, without the overflow flags of a device"),
+    }
+
+
+def used() -> list[str]:
+    """The stand-ins that the models of this process are made of, as `notes` names them."""
+    return [name for name in notes() if name in _used]
+
 
 class _StandIn(nn.Cell):
     """Sharding and recomputation are settings of a kernel, without a meaning in one process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _used.add(type(self).__name__)
 
     def shard(self, *_: Any, **__: Any) -> _StandIn:
         return self
@@ -124,6 +157,7 @@ def _experts() -> type:
     class Experts(ffn.FFNGroupedGEMM):  # type: ignore[name-defined]
         def __init__(self, config: Any) -> None:
             super().__init__(config)
+            _used.add("Experts")
             self.experts, self.width = config.num_moe_experts, config.moe_ffn_hidden_size
             self.product = ops.BatchMatMul()
             self.one_hot, self.total, self.sigmoid = ops.OneHot(), ops.ReduceSum(), ops.Sigmoid()
@@ -158,6 +192,7 @@ def _embeddings() -> tuple[type, type]:
     class Embedding(layers.VocabParallelEmbedding):  # type: ignore[name-defined]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
+            _used.add("Embedding")
             self.gather = ops.Gather()
 
         def construct(self, ids: Tensor) -> Tensor:
@@ -166,6 +201,7 @@ def _embeddings() -> tuple[type, type]:
     class SharedEmbedding(modules.MtpSharedVocabParallelEmbedding):  # type: ignore[name-defined]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
+            _used.add("Embedding")
             self.gather = ops.Gather()
 
         def construct(self, weight: Tensor, ids: Tensor) -> Tensor:
@@ -180,6 +216,10 @@ def single_process_step() -> type:
     wrapper = importlib.import_module("mindformers.wrapper.wrapper")
 
     class SingleProcessStep(wrapper.MFTrainOneStepCell):  # type: ignore[name-defined]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            _used.add("SingleProcessStep")
+
         def start_overflow_check(self, pre_cond: Any, compute_input: Any) -> Any:
             return False, compute_input
 
@@ -190,6 +230,16 @@ def single_process_step() -> type:
             return overflow
 
     return SingleProcessStep
+
+
+def _unfused(made: Any) -> Any:
+    """MindFormers' own unfused norm."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        _used.add("FusedNorm")
+        return made(*args, **kwargs)
+
+    return make
 
 
 @cache
@@ -211,7 +261,7 @@ def stand_in() -> None:
         setattr(found, name, value)
 
     norm = importlib.import_module(_GRAPH + "transformer.norm")
-    norm.FusedNorm.__new__ = norm.Norm.__new__  # MindFormers' own unfused norm, where it does not ask for it itself
+    norm.FusedNorm.__new__ = _unfused(norm.Norm.__new__)  # where MindFormers does not ask for it itself
     replace("base_models.common.embeddings.rotary_pos_embedding", "Outer", Outer)
     embedding, shared_embedding = _embeddings()
     replace("base_models.common.embeddings.language_model_embedding", "VocabParallelEmbedding", embedding)
