@@ -47,6 +47,7 @@ def graph_of(model_type: str, generation: str) -> Graph | None:
 
 def _values(config: TransformerConfig, graph: Graph) -> TransformerConfig:
     changes: dict[str, object] = {**graph.fixed, "window_size": None, "layer_types": None, "add_mlp_bias": False}
+    changes |= {"max_position_embeddings": 2048 + config.max_position_embeddings}  # see `checks.MASK_SIZE`
     if "add_attention_output_bias" not in graph.told:
         changes |= {"add_attention_output_bias": False}
     if "num_moe_experts" not in graph.told:

@@ -129,6 +129,7 @@ TRIGGERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "MF047": [("qwen3_moe", {"/moe_config": {"expert_num": 4}})],
     "MF048": [("qwen3_moe", {"expert_model_parallel": 2})],
     "MF049": [("qwen3", {"hiden_dropout": 0.0}), ("deepseek_v3", {"hf:made_up": 1})],
+    "MF050": [("qwen3", {"@": "1.7"}), ("deepseek_v3", {"pad_token_id": 7, "@": "1.6"})],
     "MF051": [("llama", {"/parallel_config.micro_batch_num": 4})],
     "MF052": [
         (
@@ -160,6 +161,10 @@ TRIGGERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
                 "/parallel.parallel_mode": "DATA_PARALLEL",
             },
         ),
+    ],
+    "MF061": [
+        ("deepseek_v3", {"/recompute_config.select_recompute": [1, 2], "@": "1.6"}),
+        ("deepseek_v3", {"/recompute_config.mp_comm_recompute": False, "@": "1.6"}),
     ],
 }
 """Code -> (base, changes): a key of the model's section; `hf:` of config.json; `/` a path outside; `@` the version."""
@@ -248,6 +253,27 @@ def test_what_a_config_json_may_say_is_no_loss() -> None:
         document["pretrained_model_dir"] = "/models/somewhere"
         assert not lint(document, version)
         assert lint(document, version, {"vocab_size": 128})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pad_token_id": 0},
+        {"use_attn_mask_compression": True},
+        {"use_eod_attn_mask_compression": True},
+        {"/train_dataset.input_columns": ["input_ids", "labels", "loss_mask", "position_ids", "attention_mask"]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_token_0_may_be_padding_or_be_kept_from_it(changes: dict[str, Any]) -> None:
+    document, version, _ = changed("qwen3", {**changes, "@": "1.7"})
+    assert "MF050" not in {finding.code for finding in lint(document, version)}
+
+
+def test_what_is_said_again_where_it_is_read_is_not_lost() -> None:
+    said = {"/recompute_config.select_recompute": True, "select_recompute": True, "@": "1.6"}
+    document, version, _ = changed("deepseek_v3", said)
+    assert "MF060" not in {finding.code for finding in lint(document, version)}
 
 
 def test_losses_are_findings_of_validate(tmp_path: Path) -> None:

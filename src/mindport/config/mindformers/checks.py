@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mindport.config.mindformers.model_section import PADDING_SINCE, pads_token_zero
 from mindport.config.mindformers.sections import at_least
 from mindport.config.mindformers.settings import CPU, MEGATRON, RunSettings
 from mindport.errors import MindportError
@@ -11,6 +12,9 @@ from mindport.i18n import tr
 from mindport.schema import TransformerConfig
 from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, PYNATIVE, Version
+
+MASK_SIZE = 2048
+"""Sequences below this length cannot have MindFormers' compressed mask."""
 
 
 def check_settings(config: TransformerConfig, graph: Graph, version: Version, settings: RunSettings) -> None:
@@ -73,6 +77,14 @@ def _problems(config: TransformerConfig, graph: Graph, version: Version, setting
         yield from _loading(version, settings)
     if plan.context > 1 and not settings.flash_attention:
         yield tr("Context parallelism needs flash_attention.")
+    if pads_token_zero(config, graph, version) and (length < MASK_SIZE or not settings.flash_attention):
+        yield tr(
+            "MindFormers {version} takes token 0 for padding, whatever pad_token_id says. Only with flash_attention "
+            "and a seq_length from {length} on there is a mask without padding; or take MindFormers {since}.",
+            version=version.name,
+            length=MASK_SIZE,
+            since=PADDING_SINCE,
+        )
     if settings.data.format == MEGATRON and graph.generation == LEGACY and not at_least(version, "1.6"):
         yield tr("The legacy graph of MindFormers {version} reads MindRecord alone.", version=version.name)
     if graph.generation == PYNATIVE and (settings.recompute.select or isinstance(settings.recompute.full, list)):

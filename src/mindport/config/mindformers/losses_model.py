@@ -90,6 +90,16 @@ def _padding(case: Case) -> Iterator[Hit]:
         yield case.place("pad_token_id"), None
 
 
+def _token_zero(case: Case) -> Iterator[Hit]:
+    told = case.get("pad_token_id")
+    unknown = told is None and not case.complete
+    columns = case.run("train_dataset", "input_columns")
+    given = isinstance(columns, list) and "attention_mask" in columns
+    causal = case.get("use_attn_mask_compression") or case.get("use_eod_attn_mask_compression")
+    if told != 0 and not (unknown or given or causal):
+        yield case.place("pad_token_id"), told
+
+
 def _hf_names(case: Case) -> Iterator[Hit]:
     """Names of the other generation that the legacy class swallows."""
     names = {*HF_KEYS.values(), *HF_KEYS, "num_attention_heads", "max_position_embeddings", *_NO_PART}
@@ -283,6 +293,7 @@ CHECKS = (
         _padding,
         CONVERTED,
         (*QWEN, "qwen2", "glm4_moe", "telechat3"),
+        since="1.8",
         source="1.2",
     ),
     Check(
@@ -367,5 +378,14 @@ CHECKS = (
         CONVERTED,
         (*QWEN, *LATENT, "telechat3"),
         source="1.2",
+    ),
+    Check(
+        "MF050",
+        "pad_token_id is not read: token 0 is taken for padding, and no token attends to it",
+        "write use_attn_mask_compression: True, whose mask knows no padding; or take MindFormers 1.8",
+        _token_zero,
+        (MCORE,),
+        (*QWEN, "deepseek_v3"),
+        until="1.7",
     ),
 )

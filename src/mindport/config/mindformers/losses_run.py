@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mindport.config.mindformers.case import ALL, STATIC, Case, Check, Hit
 from mindport.config.mindformers.findings import NOTE
 from mindport.config.mindformers.plan import MODES
-from mindport.targets.mindformers.versions import LEGACY, PYNATIVE
+from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE
 
 
 def _micro_batches(case: Case) -> Iterator[Hit]:
@@ -76,6 +76,24 @@ def _wrong_generation(case: Case) -> Iterator[Hit]:
     if case.run("use_legacy") is not False and case.section.get("type") is None and case.section.get("model_type"):
         yield "use_legacy", case.run("use_legacy")
 
+
+def _unread_recompute(case: Case) -> Iterator[Hit]:
+    for key, default in RECOMPUTE_BESIDE.items():
+        value = case.run("recompute_config", key)
+        if value is not None and value != default and case.section.get(key) != value:
+            yield f"recompute_config.{key}", value
+
+
+RECOMPUTE_BESIDE = {
+    "select_recompute": False,
+    "parallel_optimizer_comm_recompute": False,
+    "select_comm_recompute": False,
+    "mp_comm_recompute": True,
+    "recompute_slice_activation": False,
+    "select_recompute_exclude": False,
+    "select_comm_recompute_exclude": False,
+}
+"""Keys of recompute_config other than `recompute` -> what holds where they are not read."""
 
 CHECKS = (
     Check(
@@ -163,5 +181,13 @@ CHECKS = (
         _accumulation_alone,
         STATIC,
         level=NOTE,
+    ),
+    Check(
+        "MF061",
+        "of recompute_config the mcore generation of this version reads recompute alone",
+        "write the key into model.model_config as well, where it is read",
+        _unread_recompute,
+        (MCORE,),
+        until="1.6",
     ),
 )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from mindport.config.hf import ModelConfig, with_defaults
-from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, RunSettings
+from mindport.config.mindformers.losses_run import RECOMPUTE_BESIDE
+from mindport.config.mindformers.settings import CPU, FINETUNE, MEGATRON, Recompute, RunSettings
 from mindport.config.mindformers.writer import Entry
 from mindport.errors import MindportError
 from mindport.i18n import tr
@@ -131,6 +132,11 @@ def _mcore_run(model: ModelConfig, graph: Graph, version: Version, settings: Run
             Entry("offset", parallel.offset, tr("layers more or less than an even share, per pipeline stage")),
             Entry("input_sliced_sig", True, tr("whether samples are seq_length tokens long already, and not one more")),
         ]
+        if pads_token_zero(model.transformer, graph, version):
+            why = tr("pad_token_id is not read before {version}; this mask knows no padding", version=PADDING_SINCE)
+            entries.append(Entry("use_attn_mask_compression", True, why))
+        if version.order < version_named("1.7").order:
+            entries += _recompute(settings.recompute)
         if parallel.interleave > 1:
             entries.append(Entry("pp_interleave_num", parallel.interleave))
     return entries
@@ -152,6 +158,27 @@ def laid_out(entries: list[Entry], layout: Layout | None) -> tuple[Entry, ...]:
                 tr("Leave it out."),
             )
     return tuple(replace(entry, value=settings.get(entry.key, entry.value)) for entry in entries)
+
+
+def _recompute(plan: Recompute) -> list[Entry]:
+    """What MindFormers 1.6 does not read in its own section, where it is other than what holds then."""
+    told = {
+        "select_recompute": plan.select,
+        "parallel_optimizer_comm_recompute": plan.optimizer_communication,
+        "mp_comm_recompute": plan.tensor_communication,
+    }
+    why = tr("not read in recompute_config before {version}", version="1.7")
+    return [Entry(key, value, why) for key, value in told.items() if value != RECOMPUTE_BESIDE[key]]
+
+
+PADDING_SINCE = "1.8"
+"""First version whose mcore graphs are told of `pad_token_id`; before, they take token 0 for padding."""
+
+
+def pads_token_zero(config: TransformerConfig, graph: Graph, version: Version) -> bool:
+    """Whether a graph would take a token for padding that is none."""
+    early = graph.generation == MCORE and version.order < version_named(PADDING_SINCE).order
+    return early and config.pad_token_id != 0
 
 
 def identity(graph: Graph) -> list[Entry]:

@@ -77,6 +77,7 @@ _RUN_WORDS = """
     print_separate_loss mtp_loss_factor mtp_loss_scaling_factor calculate_per_token_loss bias_swiglu_fusion
     apply_rope_fusion use_cache torch_dtype transformers_version auto_map model_type architectures type
     auto_register multiple_of ffn_dim_multiplier untie_embeddings_and_output_weights scoring_func ep_size
+    select_recompute parallel_optimizer_comm_recompute mp_comm_recompute
 """
 RUN_KEYS = frozenset(_RUN_WORDS.split())
 """Keys of a model's section that are about the run, or only repeat what others say."""

@@ -17,6 +17,7 @@ from mindport.config.mindformers.known import (
     strict_sections,
     versions_in,
 )
+from mindport.config.mindformers.losses_run import RECOMPUTE_BESIDE
 from mindport.config.mindformers.misplaced import belongs_to, reason_for, strays
 from mindport.config.mindformers.plugin_rules import advice, plugin
 from mindport.config.mindformers.yaml_case import TRAINING, YamlCase
@@ -220,6 +221,8 @@ def top_level(case: YamlCase) -> Findings:
 def misplaced(case: YamlCase) -> Findings:
     """Keys in sections that let any key through, and have no use for these."""
     for section, key, home in strays(case.values):
+        if case.mcore and section == "model.model_config" and key in RECOMPUTE_BESIDE and not case.since("1.7"):
+            continue  # there 1.6 reads them, and nowhere else
         if section and section not in strict_sections():
             yield case.find(
                 "misplaced-key",
