@@ -132,7 +132,7 @@ WAYS: list[tuple[str, str, str, dict[str, bool]]] = [
     ("qwen2", "1.6", LEGACY, {"qkv_concat": True}),
     ("mistral", "1.8", LEGACY, {}),
     ("llama dynamic", "1.9", LEGACY, {}),
-    ("qwen3", "1.7", MCORE, {}),
+    ("qwen3", "1.8", MCORE, {}),
     ("qwen3", "1.9", MCORE, {"use_contiguous_weight_layout_attention": True}),
     ("qwen3", "1.9", MCORE, {"use_interleaved_weight_layout_mlp": False}),
     ("qwen3_moe", "1.9", MCORE, {}),
