@@ -32,6 +32,8 @@ from mindformers.wrapper import build_wrapper
 
 STEPS = 50
 """Steps of the run, which a trainer finds from the data."""
+RATED = 9
+"""Steps, from the first, of which the learning rate is asked."""
 
 Answer = dict[str, Any]
 
@@ -102,7 +104,7 @@ def components(config: Any) -> Answer:
         config.lr_schedule.total_steps = STEPS
     rate = build_lr(config.lr_schedule)
     callbacks = build_callback(config.callbacks, default_args={"origin_epochs": 1, "dataset_size": STEPS})
-    steps = (mindspore.Tensor(step, mindspore.int32) for step in range(STEPS))
+    steps = (mindspore.Tensor(step, mindspore.int32) for step in range(RATED))
     return {
         "rates": [float(rate(step).asnumpy()) for step in steps],
         "callbacks": [type(callback).__name__ for callback in callbacks],
