@@ -9,6 +9,9 @@ from mindport.targets.mindformers.graphs import GRAPHS
 from mindport.targets.mindformers.limits import absent, refusals, within
 from mindport.targets.mindformers.versions import FAMILIES, VERSIONS, Family, Version
 
+MOST_REASONS = 6
+"""Told in a message."""
+
 
 def family_for(
     config: TransformerConfig,
@@ -45,10 +48,17 @@ def family_for(
             "No training graph of MindFormers {version} ({generation}) computes this model: {reasons}",
             version=version.name,
             generation=generation,
-            reasons=" ".join(why_not(config, version, generation, name, weights=weights)),
+            reasons=_told(why_not(config, version, generation, name, weights=weights)),
         ),
         _advice(config, weights=weights),
     )
+
+
+def _told(reasons: list[str]) -> str:
+    """So many reasons that a message can be read; a model of another kind has dozens."""
+    rest = len(reasons) - MOST_REASONS
+    more = [tr("And {count} more.", count=rest)] if rest > 0 else []
+    return " ".join([*reasons[:MOST_REASONS], *more])
 
 
 def why_not(
