@@ -166,6 +166,7 @@ class Tables(NamedTuple):
     versions: tuple[str, ...]
     losses: tuple[str, ...]
     all: str
+    own: str
     since: str
     until: str
     running: str
@@ -177,6 +178,7 @@ ENGLISH_TABLES = Tables(
     versions=("MindFormers", "MindSpore", "Generations", "What is known"),
     losses=("Code", "What happens", "What to do", "Generations", "Models"),
     all="all",
+    own="all of MindFormers' own",
     since="from {} on",
     until="until {}",
     running="running too",
@@ -187,6 +189,7 @@ CHINESE_TABLES = Tables(
     versions=("MindFormers", "MindSpore", "世代", "了解程度"),
     losses=("代码", "会发生什么", "如何处理", "世代", "模型"),
     all="全部",
+    own="MindFormers 自有的全部模型",
     since="自 {} 起",
     until="到 {} 为止",
     running="推理也适用",
@@ -210,7 +213,7 @@ def losses_table(words: Tables) -> str:
         scope += [words.since.format(check.since)] if check.since else []
         scope += [words.until.format(check.until)] if check.until else []
         scope += [] if check.training else [words.running]
-        models = _codes([*check.families]) or words.all
+        models = _codes([*check.families]) or (words.all if check.plugin else words.own)
         lines.append(_line((f"`{check.code}`", tr(check.consequence), tr(check.fix), "; ".join(scope), models)))
     return "\n".join(lines)
 

@@ -27,6 +27,7 @@ from mindport.config.diff import EFFECTS, Change, Side, Slots
 from mindport.config.mindformers.findings import ConfigFinding
 from mindport.config.mindformers.upgrade_work import UpgradeStep
 from mindport.config.tokenizer_check import Finding, SpecialToken, TokenizerCheck
+from mindport.plugin.families import FAMILIES
 from mindport.records.migration import Migration, Stage, WeightsRecord
 from mindport.verify.alignment import Alignment, Settings
 from mindport.verify.compare import Difference
@@ -389,3 +390,9 @@ def test_named_files_of_the_repository_exist(page: Path) -> None:
     """`src/...`, `tests/...`, `docs/...` in backticks."""
     named = re.findall(r"`((?:src|tests|docs|examples)/[\w./-]+)`", prose(page))
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("page", PAIRS["mindformers"], ids=lambda page: page.name)
+def test_the_families_of_the_plugin_are_named(page: Path) -> None:
+    part, _, _ = page.read_text(encoding="utf-8").partition("--register_path")
+    assert not [family.model_type for family in FAMILIES if f"`{family.model_type}`" not in part]

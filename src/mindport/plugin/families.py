@@ -149,6 +149,11 @@ def family_of(model_type: Any) -> PluginFamily | None:
     return known.get(model_type) if isinstance(model_type, str) else None
 
 
+def granted_by(family: PluginFamily) -> dict[str, Any]:
+    """What a config need not say: key -> the value that is taken then."""
+    return {**DEFAULTS, **(DEFAULTS_OF_EXPERTS if family.experts else {}), **family.implied}
+
+
 def respelled(family: PluginFamily, given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of config.json by the names they have here; a name that is given itself counts. Nulls are left out."""
     said = {key: value for key, value in given.items() if value is not None}
@@ -205,8 +210,7 @@ def _always(family: PluginFamily) -> dict[str, Any]:
 
 def _whole(family: PluginFamily, given: Mapping[str, Any]) -> dict[str, Any]:
     """A config with what it does not need to say."""
-    defaults = {**DEFAULTS, **(DEFAULTS_OF_EXPERTS if family.experts else {})}
-    whole = {**_always(family), **defaults, **family.implied, **respelled(family, given)}
+    whole = {**_always(family), **granted_by(family), **respelled(family, given)}
     if "head_dim" not in whole and whole.get("num_attention_heads"):
         whole["head_dim"] = whole.get("hidden_size", 0) // whole["num_attention_heads"]
     return {**whole, "rope_scaling": _scaling(whole)}

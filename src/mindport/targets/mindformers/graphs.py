@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mindport.plugin.families import FAMILIES as PLUGIN_FAMILIES
-from mindport.plugin.families import PluginFamily
+from mindport.plugin.families import PluginFamily, granted_by
 from mindport.schema import TransformerConfig
 from mindport.schema.transformer_config import RUN
 from mindport.targets.mindformers.spellings import (
@@ -344,29 +344,33 @@ TELECHAT3_MOE = replace(
 
 
 def _of_plugin(family: PluginFamily) -> Graph:
-    """Llama's block in the mcore generation, made of the same modules: what MindFormers lacks, the plug-in adds."""
-    experts = (
-        _mcore("num_moe_experts", name="num_experts"),
-        *_ROUTED,
-        _mcore("moe_aux_loss_coeff", absent=0.0),
+    """Llama's block in the mcore generation, made of the same modules; what MindFormers lacks, the plug-in adds."""
+    keys = (
+        *_DENSE,
+        _DROPOUT,
+        *(_mcore(name, name=name) for name in ("add_qkv_bias", "add_attention_output_bias")),
+        _mcore("tie_word_embeddings"),
+        _mcore("rope_scaling", spelling=SCALING),
     )
-    routing = {key: value for key, value in QWEN3_MOE.written.items() if key not in QWEN3.written}
-    return Graph(
-        family.model_type,
-        MCORE,
-        keys=(
-            *_DENSE,
-            _mcore("hidden_dropout", absent=0.0),
-            _mcore("add_qkv_bias", absent=family.implied.get("add_qkv_bias", False), name="add_qkv_bias"),
-            _mcore("add_attention_output_bias", absent=False, name="add_attention_output_bias"),
-            _mcore("tie_word_embeddings"),
-            _mcore("rope_scaling", absent=None, spelling=SCALING),
-            *(experts if family.experts else ()),
-        ),
-        fixed=_CAN_DROP_OUT,
-        written={**_MODULES, "qk_layernorm": Constant(False), **_BY_GROUP, **(routing if family.experts else {})},
-    )
+    written = {**_MODULES, "qk_layernorm": Constant(False), **_BY_GROUP}
+    if family.experts:
+        keys += (_mcore("num_moe_experts", name="num_experts"), *_ROUTED, _mcore("moe_aux_loss_coeff"))
+        written |= {key: value for key, value in QWEN3_MOE.written.items() if key not in QWEN3.written}
+    return Graph(family.model_type, MCORE, tuple(_taken(key, family) for key in keys), _CAN_DROP_OUT, written)
 
+
+def _taken(key: Key, family: PluginFamily) -> Key:
+    """A key of the plug-in, with what it takes where the key is absent."""
+    granted = granted_by(family)
+    if key.name in granted:
+        return replace(key, absent=key.spelling.read(key.name, key.field, granted, {})[key.field])
+    return replace(key, absent=_DERIVED.get(key.field, key.absent))
+
+
+_DERIVED: dict[str, Callable[[Section, Mapping[str, Any]], Any]] = {
+    "kv_channels": lambda section, found: found["hidden_size"] // found["num_attention_heads"],
+    "moe_ffn_hidden_size": _own("ffn_hidden_size"),
+}
 
 _STATIC = (LLAMA, QWEN3, QWEN3_MOE, DEEPSEEK_V3, TELECHAT3, TELECHAT3_MOE, *map(_of_plugin, PLUGIN_FAMILIES))
 
