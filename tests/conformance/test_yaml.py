@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mindspore import Tensor, dtype
 
 from mindport.config.hf import ModelConfig, from_hf
 from mindport.config.mindformers.choice import chosen_graph
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.settings import CPU, Data, Parallel, Recompute, RunSettings
+from mindport.config.mindformers.upgrade import upgrade
+from mindport.config.yaml_file import read_yaml
 from mindport.targets.mindformers.graphs import Graph
 from mindport.targets.mindformers.versions import LEGACY, MCORE, PYNATIVE, family_named, version_named
 
@@ -21,6 +24,7 @@ from ..config.mindformers.held import expected
 pytestmark = pytest.mark.conformance
 
 VERSION = "1.9"
+ARTICLE = Path(__file__).parents[1] / "config" / "mindformers" / "old_article.yaml"
 SIZES = {
     "vocab_size": 131,
     "hidden_size": 60,
@@ -203,6 +207,29 @@ def test_a_key_out_of_place_would_be_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("  sink_size: 1", "  sink_size: 1\n  learning_rate: 1.e-3"))
     with pytest.raises(KeyError, match="learning_rate"):
         register.MindFormerConfig(str(path))
+
+
+def test_an_old_article_is_refused_before_its_upgrade_and_taken_after_it(tmp_path: Path) -> None:
+    """By the template, and by the classes of what it moved: optimizer, schedule, wrapper, callbacks."""
+    register = importlib.import_module("mindformers.tools.register")
+    with pytest.raises(KeyError, match="unexpected key"):
+        register.MindFormerConfig(str(ARTICLE))
+    path = tmp_path / "new.yaml"
+    path.write_text(upgrade(read_yaml(ARTICLE), version_named(VERSION)).text, encoding="utf-8")
+    config = register.MindFormerConfig(str(path))
+    assert config.optimizer == {"type": "AdamW", "betas": [0.9, 0.95], "weight_decay": 0.1, "eps": 1e-8}
+    assert config.recompute_config.recompute is True
+    assert config.parallel.full_batch is True
+    assert config.runner_wrapper.max_grad_norm == 1.0
+    core, callback = importlib.import_module("mindformers.core"), importlib.import_module("mindformers.core.callback")
+    config.lr_schedule.total_steps = 100
+    rate = core.build_lr(config.lr_schedule)
+    assert max(float(rate(Tensor(step, dtype.int32)).asnumpy()) for step in range(7)) == pytest.approx(1e-5)
+    names = [one["type"] for one in config.callbacks]
+    assert names == ["MFLossMonitor", "CheckpointMonitor", "SummaryMonitor"]
+    kinds = register.MindFormerModuleType
+    assert all(register.MindFormerRegister.get_cls(kinds.CALLBACK, name) for name in names)
+    assert callback.build_callback(config.callbacks[1])
 
 
 def test_without_hidden_dropout_mindformers_would_drop(tmp_path: Path) -> None:

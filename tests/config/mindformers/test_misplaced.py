@@ -79,7 +79,7 @@ def test_an_older_article() -> None:
     # Refused: the schedule has its own, and the others are nowhere at home. They are in a comment at the end.
     assert [step.action for step in by_path["runner_config.warmup_steps"]] == [LEFT, KEPT]
     assert "launcher" in by_path["parallel_config.device_num"][0].note
-    assert "loss in the model" in by_path["runner_config.loss_scale_value"][0].note
+    assert "scale_sense" in by_path["runner_config.loss_scale_value"][0].note
     assert all(name in done.text for name in ("warmup_steps: 100", "device_num: 8", "loss_scale_value: 1024"))
     assert all(step.note for step in done.steps)
     again = upgrade(parsed(done.text), version_named("1.9"))
@@ -90,7 +90,10 @@ def test_validate_names_them_with_their_place() -> None:
     found = {finding.path: finding for finding in validate_file(parsed(ARTICLE), version_named("1.9")).findings}
     assert found["runner_config.learning_rate"].fix == "lr_schedule.learning_rate"
     assert found["runner_config.optimizer"].fix == "optimizer.type"
-    assert "launcher" in found["parallel_config.device_num"].fix
+    assert "launcher" in found["parallel_config.device_num"].reason
+    assert "scale_sense" in found["runner_config.loss_scale_value"].reason
+    assert not found["parallel_config.device_num"].fix
+    assert "recomputation has a section" in found["parallel_config.recompute"].reason
     for section, key, home in strays(parsed(ARTICLE).values):
         assert found[f"{section}.{key}"].fix == home
 

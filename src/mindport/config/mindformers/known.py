@@ -8,6 +8,7 @@ says since when and until when: `1.2-`, `-1.5`, `1.7-1.7`, or `-` for all versio
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,12 @@ def components(kind: str) -> dict[str, str]:
     """The classes of a kind, with the span of each."""
     spans: dict[str, str] = table("components")[kind]
     return spans
+
+
+def respelt(name: str, spans: Mapping[str, str]) -> str | None:
+    """The class that is meant where a monitor is spelled as MindFormers itself did in 1.0; None where there is none."""
+    right = name.replace("Mointor", "Monitor")
+    return right if name not in spans and right in spans else None
 
 
 def section_keys(section: str) -> dict[str, str] | None:

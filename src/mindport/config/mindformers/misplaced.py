@@ -101,7 +101,8 @@ _WORKERS = "MindFormers has no such key; the launcher sets the number of devices
 _LOSS = "MindFormers computes the loss in the model"
 _NOWHERE = {
     **{("parallel_config", key): _WORKERS for key in ("device_num", "worker_num", "world_size")},
-    **{("runner_config", key): _LOSS for key in ("loss", "loss_fn", "loss_scale_value")},
+    **{("runner_config", key): _LOSS for key in ("loss", "loss_fn")},
+    ("runner_config", "loss_scale_value"): "the scale of the loss is set in scale_sense of runner_wrapper",
 }
 """(section, key) of older articles that no section has -> why; templates for `tr`."""
 

@@ -13,6 +13,7 @@ from mindport.config.mindformers.known import (
     TEMPLATE_SINCE,
     components,
     in_span,
+    respelt,
     section_keys,
     strict_sections,
     versions_in,
@@ -153,14 +154,14 @@ def _unknown(case: YamlCase, section: str, content: Mapping[Any, Any], spans: Ma
         if span is not None and in_span(case.version, span):
             continue
         path = f"{section}.{key}"
-        home, nowhere = belongs_to(section, str(key)), reason_for(section, str(key))
+        home, because = belongs_to(section, str(key)), reason_for(section, str(key))
         near = difflib.get_close_matches(str(key), [k for k, s in spans.items() if in_span(case.version, s)], 1)
         if home is not None:
             code, fix = "misplaced-key", home
         elif span is not None:
             code, fix = "key-of-another-version", f"MindFormers {versions_in(span)}"
         else:
-            code, fix = "unknown-key", tr(nowhere) if nowhere else near[0] if near else ""
+            code, fix = "unknown-key", near[0] if near and not because else ""
         yield case.find(
             code,
             ERROR if checked else WARNING,
@@ -171,7 +172,12 @@ def _unknown(case: YamlCase, section: str, content: Mapping[Any, Any], spans: Ma
                 key=brief(key),
                 version=case.version.name,
             ),
-            tr("MindFormers stops at a key it does not know here") if checked else tr("it has no effect"),
+            "; ".join(
+                [
+                    tr("MindFormers stops at a key it does not know here") if checked else tr("it has no effect"),
+                    *([tr(because)] if because else []),
+                ]
+            ),
             fix,
         )
 
@@ -268,6 +274,7 @@ def _named(case: YamlCase, path: str, name: Any, spans: Mapping[str, str], *, re
         return
     here = [known for known, span in spans.items() if in_span(case.version, span)]
     near = [] if research else difflib.get_close_matches(name, here, 1, 0.8)
+    gone = respelt(name, spans)
     if name in spans and not (research and spans[name].endswith("-")):
         yield case.find(
             "component-version",
@@ -285,6 +292,14 @@ def _named(case: YamlCase, path: str, name: Any, spans: Mapping[str, str], *, re
             tr("MindFormers has no {name}.", name=name),
             tr("nothing is registered under this name"),
             near[0],
+        )
+    elif gone:
+        yield case.find(
+            "component-name",
+            ERROR,
+            path,
+            tr("MindFormers has no {name}.", name=name),
+            tr("{name} is in {versions} only", name=gone, versions=versions_in(spans[gone])),
         )
     else:
         yield case.find(

@@ -16,7 +16,7 @@ from mindport.config.mindformers.misplaced import reason_for, strays
 from mindport.config.mindformers.plan import value_at
 from mindport.config.mindformers.upgrade_aside import set_aside, set_aside_classes
 from mindport.config.mindformers.upgrade_marks import settle_marks
-from mindport.config.mindformers.upgrade_table import apply_table, replace_adam
+from mindport.config.mindformers.upgrade_table import apply_table, replace_adam, respell
 from mindport.config.mindformers.upgrade_work import MOVED, UpgradeStep, Work, way_of
 from mindport.config.mindformers.validate import looks_like_mindformers
 from mindport.config.mindformers.yaml_case import TRAINING
@@ -62,6 +62,7 @@ def upgrade(file: YamlFile, to: Version, start: Version | None = None) -> Upgrad
     refuse_what_is_gone(work)
     settle_marks(work)
     relocate(work)
+    respell(work)
     apply_table(work)
     replace_adam(work)
     set_aside(work)

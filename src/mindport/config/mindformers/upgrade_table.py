@@ -14,7 +14,7 @@ from mindport.config.mindformers.changes import (
     Redefaulted,
     Renamed,
 )
-from mindport.config.mindformers.known import in_span, section_keys, since
+from mindport.config.mindformers.known import components, in_span, respelt, section_keys, since
 from mindport.config.mindformers.plan import value_at
 from mindport.config.mindformers.upgrade_marks import added, mark
 from mindport.config.mindformers.upgrade_work import ADDED, DROPPED, RENAMED, Work, before, way_of
@@ -102,11 +102,11 @@ def _holders(work: Work, path: str, word: str) -> Iterator[str]:
             yield f"{place}.{key}"
 
 
-def _replace(work: Work, path: str, word: str, version: str) -> None:
+def _replace(work: Work, path: str, word: str, version: str, why: str = "") -> None:
     old = work.editor.source_of(way_of(path))
     try:
         work.editor.replace(way_of(path), word)
-        work.step(RENAMED, path, word, version, tr("it was {old}", old=old))
+        work.step(RENAMED, path, word, version, why or tr("it was {old}", old=old))
     except CannotEditError as error:
         work.left(path, word, version, error)
 
@@ -129,6 +129,18 @@ def _write_back(work: Work, version: str, new: str, old: str) -> None:
         work.step(ADDED, old, source, version, tr("from {key}, which older versions do not read", key=new))
     except CannotEditError as error:
         work.left(new, old, version, error)
+
+
+def respell(work: Work) -> None:
+    """Callbacks that no version has, but for their spelling."""
+    spans = components("callbacks")
+    for section in ("callbacks", "eval_callbacks"):
+        content = work.values.get(section)
+        for number, part in enumerate(content if isinstance(content, list) else ()):
+            name = part.get("type") if isinstance(part, Mapping) else None
+            right = respelt(name, spans) if isinstance(name, str) else None
+            if right:
+                _replace(work, f"{section}.{number}.type", right, "", tr("no version has {name}", name=name))
 
 
 def replace_adam(work: Work) -> None:
