@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mindport import plugin as plugin_package
 from mindport.config.hf import read_hf_config
 from mindport.config.mindformers.emit import emit
 from mindport.config.mindformers.settings import CPU, Data, Precision, RunSettings
@@ -66,11 +67,14 @@ def test_every_scaling_makes_a_difference(tmp_path: Path) -> None:
         assert abs(graph.logits(ids) - case.logits(ids)).max() > 100 * LOGITS, name
 
 
-FROM_YAML: dict[str, tuple[str, dict[str, Any]]] = {
-    "llama": ("LlamaConfig", {**SHARED, "rope_scaling": SCALINGS["llama3"], "attention_bias": True}),
-    "qwen2": ("Qwen2Config", {**DENSE, "head_dim": 8}),
-    "mixtral": ("MixtralConfig", {**MIXTRAL, "router_aux_loss_coef": 0.0}),
+INSTALLED = Path(plugin_package.__file__).parent
+
+FROM_YAML: dict[str, tuple[str, dict[str, Any], Path | None]] = {
+    "llama": ("LlamaConfig", {**SHARED, "rope_scaling": SCALINGS["llama3"], "attention_bias": True}, None),
+    "qwen2": ("Qwen2Config", {**DENSE, "head_dim": 8}, INSTALLED),
+    "mixtral": ("MixtralConfig", {**MIXTRAL, "router_aux_loss_coef": 0.0}, None),
 }
+"""Name -> (class of transformers' config, its values, where the plug-in lies; None = copied beside the YAML)."""
 
 
 def write_plugin(folder: Path) -> Path:
@@ -99,10 +103,10 @@ def write_data(path: Path, ids: np.ndarray) -> None:
 
 @pytest.mark.parametrize("name", FROM_YAML)
 def test_from_the_yaml_to_the_first_step(name: str, tmp_path: Path) -> None:
-    """MindFormers' Trainer finds the copied plug-in by the YAML and REGISTER_PATH, loads our weights, and trains."""
+    """MindFormers' Trainer finds the plug-in by the YAML and REGISTER_PATH, loads our weights, and trains."""
     import transformers
 
-    hf, values = FROM_YAML[name]
+    hf, values, installed = FROM_YAML[name]
     case = Case.of(tmp_path / "hf", getattr(transformers, hf)(**values))
     ids = token_ids(131, LENGTH + 1)
     case.in_layout(target(VERSION, INTERLEAVED))
@@ -122,13 +126,14 @@ def test_from_the_yaml_to_the_first_step(name: str, tmp_path: Path) -> None:
     yaml = folder / "run.yaml"
     yaml.write_text(emit(read_hf_config(case.folder), VERSION.name, MCORE, settings), encoding="utf-8")
     command = [sys.executable, str(HERE / "from_yaml.py"), str(yaml), str(tmp_path / "found.json")]
-    environment = {**os.environ, "REGISTER_PATH": str(write_plugin(folder))}
+    plugin = installed or write_plugin(folder)
+    environment = {**os.environ, "REGISTER_PATH": str(plugin)}
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert found["loaded"] == [f"openmind_modules.{FOLDER}.mindport_graphs"]
+    assert found["loaded"] == [f"openmind_modules.{plugin.name}.mindport_graphs"]
     (step,) = found["steps"]
     for what, one, two in zip(("loss", "gradient norm"), step, case.first_step(ids), strict=True):
         assert note(f"{name}, Trainer with the plug-in: {what} of the first step", abs(one - two)) <= STEP

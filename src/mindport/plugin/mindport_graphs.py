@@ -7,8 +7,8 @@ of the output projection of attention. They train alone: where MindFormers is to
 classes stay in charge.
 
 MindFormers finds a model in here by `auto_register: mindport_graphs.LlamaConfig` in its `model_config`, and this folder
-by `run_mindformer.py --register_path FOLDER` or the variable REGISTER_PATH. In a program of one's own, an import does.
-This folder needs nothing but MindFormers, and may be copied.
+by `run_mindformer.py --register_path FOLDER` or the variable REGISTER_PATH. Where a program imports this module itself,
+a YAML without `auto_register` will do. The folder needs nothing but MindFormers, and may be copied.
 """
 
 from __future__ import annotations
