@@ -123,14 +123,8 @@ def test_from_the_yaml_to_the_first_step(name: str, tmp_path: Path) -> None:
     )
     yaml = folder / "run.yaml"
     yaml.write_text(emit(read_hf_config(case.folder), VERSION.name, MCORE, settings), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "mindport.verify.mindformers.trial",
-        str(yaml),
-        "--json",
-        str(tmp_path / "steps.json"),
-    ]
+    steps = tmp_path / "steps.json"
+    command = [sys.executable, "-m", "mindport.verify.mindformers.trial", str(yaml), "--json", str(steps)]
     plugin = installed or write_plugin(folder)
     environment = {**os.environ, "REGISTER_PATH": str(plugin)}
     done = subprocess.run(
@@ -138,7 +132,7 @@ def test_from_the_yaml_to_the_first_step(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert (tmp_path / "modules" / "openmind_modules" / plugin.name / "mindport_graphs.py").is_file()
-    (step,) = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))
+    (step,) = json.loads(steps.read_text(encoding="utf-8"))
     for what, wanted in zip(("loss", "gradient_norm"), case.first_step(ids), strict=True):
         assert note(f"{name}, Trainer with the plug-in: {what} of the first step", abs(step[what] - wanted)) <= STEP
 
