@@ -480,6 +480,13 @@ def test_the_tables_are_spans_of_known_versions() -> None:
     assert since(VERSIONS["2.0"], TEMPLATE_SINCE)
 
 
+def test_the_yaml_of_another_framework_is_none_of_mindformers() -> None:
+    """NeMo has sections of these names as well."""
+    text = "trainer: {devices: 32, max_steps: 5}\nmodel: {num_layers: 2}\ndata: {seq_length: 8}\n"
+    with pytest.raises(MindportError, match="none of the sections"):
+        validate_file(parse_yaml(text, Path("nemo.yaml")), version_named("1.9"))
+
+
 def test_a_plan_needs_no_yaml() -> None:
     """The rules judge a plan that was never in a file."""
     from mindport.config.mindformers.judge import Case
@@ -507,15 +514,21 @@ def test_files_of_the_corpus_never_break_it(path: Path) -> None:
     assert result.count(ERROR) == 0
 
 
-SHIPPED = sorted((Path(__file__).parents[3] / ".venv-mindformers").glob("lib/python3*/site-packages/configs/**/*.yaml"))
+ENVIRONMENTS = {"1.9": ".venv-mindformers", **{name: f".venv-mindformers-{name}" for name in ("1.6", "1.7", "1.8")}}
+"""Version -> the folder that it is installed in, if `make` has done so."""
+
+SHIPPED = [
+    (version, path)
+    for version, name in ENVIRONMENTS.items()
+    for path in sorted((Path(__file__).parents[3] / name).glob("lib/python3*/site-packages/configs/**/*.yaml"))
+    if path.parent.name != "convert_config"  # for a converter of weights, not for a run
+]
 
 WRONG_AS_SHIPPED = {"pretrain_telechat3_105b_a4b_4k.yaml": {"offset-sum"}}
 """Files of MindFormers 1.9 that its own code refuses: 45 layers on 8 stages, without an offset."""
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_files_that_mindformers_ships_have_no_errors(path: Path) -> None:
-    if path.parent.name == "convert_config":
-        pytest.skip("for a converter of weights, not for a run")
-    codes = {finding.code for finding in validate(path, "1.9").findings if finding.level == ERROR}
+@pytest.mark.parametrize(("version", "path"), SHIPPED, ids=lambda value: getattr(value, "name", value))
+def test_files_that_mindformers_ships_have_no_errors(version: str, path: Path) -> None:
+    codes = {finding.code for finding in validate(path, version).findings if finding.level == ERROR}
     assert codes == WRONG_AS_SHIPPED.get(path.name, set())

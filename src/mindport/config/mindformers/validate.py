@@ -101,5 +101,6 @@ def looks_like_mindformers(file: YamlFile) -> bool:
     values = file.values
     if generation_of(values) == PYNATIVE:
         return "parallelism" in values or bool(value_at(values, "model.model_type"))
-    sections = {"trainer", "runner_config", "parallel_config", "recompute_config"}
-    return bool(sections & set(values)) or value_at(values, "model.model_config") is not None
+    sections = {"runner_config", "parallel_config", "recompute_config"}
+    named = ("trainer.type", "model.model_config")  # a trainer, and a model, others have too
+    return bool(sections & set(values)) or any(value_at(values, path) is not None for path in named)
