@@ -111,7 +111,8 @@ slow: $(STAMP) $(STAMP_RELEASES) ## Run the slow tests, and every mutation of ev
 
 .PHONY: conformance
 conformance: $(STAMP_MF) ## Run the tests that need MindFormers or transformers 4, in .venv-mindformers
-	MINDPORT_CONFORMANCE=1 $(PY_MF) -m pytest tests/conformance tests/architectures/test_defaults.py $(PYTEST_ARGS)
+	MINDPORT_CONFORMANCE=1 $(PY_MF) -m pytest tests/conformance tests/architectures/test_defaults.py \
+		--override-ini faulthandler_timeout=600 $(PYTEST_ARGS)
 	$(PY_MF) -m pytest tests/architectures/test_parity.py -k "test_outputs and -0-" $(PYTEST_ARGS)
 
 .PHONY: lint

@@ -423,3 +423,35 @@ def test_the_document_and_its_text_say_the_same() -> None:
         Entry("h", {"k": 1e-9}),
     ]
     assert parsed(render(entries)) == plain(entries)
+
+
+def test_before_1_8_no_token_is_taken_for_padding() -> None:
+    """There mcore is not told of pad_token_id, and takes token 0; only the compressed mask knows no padding."""
+    mask = "use_attn_mask_compression"
+    long, short = (
+        from_hf({**QWEN3, "max_position_embeddings": 2048}),
+        from_hf({**QWEN3, "max_position_embeddings": 2047}),
+    )
+    assert section(emit(long, "1.7"))[mask] is True
+    assert mask not in section(emit(long, "1.8"))
+    assert mask not in section(emit(from_hf({**long.hf, "pad_token_id": 0}), "1.7"))
+    assert mask not in section(emit(from_hf({**short.hf, "pad_token_id": 0}), "1.7"))
+    for model, settings in ((short, RunSettings()), (long, RunSettings(flash_attention=False))):
+        assert emit(model, "1.8", settings=settings)
+        with pytest.raises(MindportError, match=r"takes token 0 for padding.*1\.8"):
+            emit(model, "1.7", settings=settings)
+
+
+def test_what_1_6_reads_of_recomputation_only_in_the_model_is_written_there_too() -> None:
+    plan = Recompute(full=True, select=[1, 2], tensor_communication=False)
+    settings = RunSettings(parallel=Parallel(pipeline=2, micro_batches=4), recompute=plan)
+    found = {version: section(emit(from_hf(DEEPSEEK), version, MCORE, settings)) for version in ("1.6", "1.7")}
+    told = {"select_recompute": [1, 2], "mp_comm_recompute": False}
+    assert {key: found["1.6"].get(key) for key in told} == told
+    assert not told.keys() & found["1.7"].keys()
+    assert "recompute" not in found["1.6"]
+    text = emit(from_hf(DEEPSEEK), "1.6", MCORE, settings)
+    assert not read(text, version="1.6").unknown
+    assert "misplaced-key" not in {
+        f.code for f in validate_file(parse_yaml(text, Path("x.yaml")), version_named("1.6")).findings
+    }
