@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mindport.errors import MindportError
-from mindport.verify.mindformers import environment
+from mindport.verify.mindformers import environment, interpreter
 from mindport.verify.mindformers.environment import (
     CONSTRAINTS,
     PACKAGES,
@@ -124,7 +124,12 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, arguments: Path, monkeypatc
     assert not folder.exists()
 
 
-def test_what_a_kill_left_is_not_taken_and_replaced(tmp_path: Path, arguments: Path) -> None:
+def test_what_a_kill_left_is_not_taken_and_replaced(
+    tmp_path: Path, arguments: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both may have an environment of their own.
+    monkeypatch.setattr(interpreter, "PROJECT", tmp_path / "project")
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "made"
     (folder / "lib").mkdir(parents=True)
     (folder / "lib" / "half").touch()
