@@ -51,3 +51,39 @@ def test_unknown_names_and_wrong_types_are_refused(values: dict[str, object], wo
         RunSettings.from_mapping(values)
     assert words in caught.value.message
     assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [
+        ("parallel", "tensor", 0),
+        ("parallel", "data", -2),
+        ("parallel", "gradient_aggregation", 0),
+        ("", "epochs", 0),
+        ("", "seed", -1),
+        ("", "checkpoint_interval", 0),
+        ("data", "samples", 0),
+        ("schedule", "peak", "nan"),
+        ("schedule", "peak", float("inf")),
+        ("schedule", "peak", 0),
+        ("schedule", "total_steps", 0),
+        ("optimizer", "max_grad_norm", 0),
+        ("optimizer", "eps", -1e-8),
+        ("optimizer", "betas", []),
+        ("optimizer", "betas", [0.9, 0.95, 0.99]),
+        ("optimizer", "betas", ["a", 0.95]),
+        ("optimizer", "betas", [0.9, 1]),
+        ("optimizer", "betas", [0.9, float("nan")]),
+    ],
+)
+def test_values_out_of_bounds_are_refused(section: str, name: str, value: object) -> None:
+    values = {name: value}
+    with pytest.raises(MindportError, match=f"{section}.*{name}") as caught:
+        RunSettings.from_mapping({section: values} if section else values)
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("norm", [2, "2e0", 2.0])
+def test_a_whole_number_is_a_number_where_there_may_be_none(norm: object) -> None:
+    found = RunSettings.from_mapping({"optimizer": {"max_grad_norm": norm}}).optimizer.max_grad_norm
+    assert repr(found) == "2.0"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from mindport.config.mindformers.settings_range import bound_missed
 from mindport.errors import MindportError, brief
 from mindport.i18n import tr
 
@@ -229,7 +230,7 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
         if is_dataclass(wanted) and isinstance(value, Mapping):
             found[name] = _made(wanted, value, f"{where}.")  # type: ignore[arg-type]
             continue
-        if wanted is float and type(value) in (int, str):  # YAML 1.1 reads 1e-5 as a string
+        if float in (wanted, *get_args(wanted)) and type(value) in (int, str):  # YAML 1.1 reads 1e-5 as a string
             value = _number(value)
         if not is_a(value, wanted) or value not in _CHOICES.get(where, (value,)):
             allowed = ", ".join(_CHOICES.get(where, (_named(wanted),)))
@@ -240,6 +241,11 @@ def _made(kind: type, values: Mapping[str, Any], path: str) -> Any:
                     value=brief(value),
                     allowed=allowed,
                 ),
+                tr("Correct it in the run settings."),
+            )
+        if bound := bound_missed(where, value):
+            raise MindportError(
+                tr("The run setting {name} = {value} must be {bound}.", name=where, value=brief(value), bound=bound),
                 tr("Correct it in the run settings."),
             )
         found[name] = value
