@@ -280,6 +280,7 @@ def test_weights_that_no_graph_takes_are_refused_before_anything_is_written(save
         ("1.9", {"layout": {"mla_qkv_concat": False}, "generation": MCORE}, "mla_qkv_concat"),
         ("1.3", {"layout": {"qkv_concat": True}}, "qkv_concat"),
         ("1.9", {"inference": True}, "inference"),
+        ("1.9", {"inference": True, "generation": LEGACY}, "are those of the mcore generation"),
         ("1.9", {"settings": RunSettings.from_mapping({"parallel": {"tensor": 7}})}, "num_attention_heads"),
     ],
 )
