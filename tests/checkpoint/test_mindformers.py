@@ -280,6 +280,7 @@ def test_weights_that_no_graph_takes_are_refused_before_anything_is_written(save
         ("1.9", {"layout": {"mla_qkv_concat": False}, "generation": MCORE}, "mla_qkv_concat"),
         ("1.3", {"layout": {"qkv_concat": True}}, "qkv_concat"),
         ("1.9", {"inference": True}, "inference"),
+        ("1.9", {"inference": True, "generation": LEGACY}, "are those of the mcore generation"),
         ("1.9", {"settings": RunSettings.from_mapping({"parallel": {"tensor": 7}})}, "num_attention_heads"),
     ],
 )
@@ -330,6 +331,19 @@ def test_a_config_alone_gives_a_yaml_alone(save: Save, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["finetune.yaml", "ms_config.json", "pretrain.yaml"]
     assert read_native_config(folder) == done.config
     assert read_yaml(folder / "pretrain.yaml").transformer == done.config.model.transformer
+
+
+def test_another_layout_said_of_the_same_weights_is_noticed(save: Save, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    convert(save("qwen3"), folder, goal=Goal("1.9", folder))
+    path = folder / "ms_config.json"
+    content = json.loads(path.read_text())
+    content["target"]["layout"]["use_contiguous_weight_layout_attention"] = True
+    path.write_text(json.dumps(content))
+    with pytest.raises(MindportError, match="another layout"):
+        export(folder, tmp_path / "back")
+    with pytest.raises(MindportError, match="another layout"):
+        convert(folder, tmp_path / "native")
 
 
 def test_edited_yaml_files_are_no_damage(save: Save, tmp_path: Path) -> None:

@@ -102,7 +102,12 @@ class Goal:
     def _inference(self, model: ModelConfig) -> Destination:
         version, name = version_named(self.version), self.graph or model.model_type
         family = family_named(name, MCORE)
-        if self.generation not in (None, MCORE) or family is None or not family.infers(version):
+        if self.generation not in (None, MCORE):
+            raise MindportError(
+                tr("The inference graphs are those of the {generation} generation.", generation=MCORE),
+                tr("Leave --generation out."),
+            )
+        if family is None or not family.infers(version):
             raise MindportError(
                 tr("MindFormers {version} has no inference graph {name} (mcore).", version=version.name, name=name),
                 tr(

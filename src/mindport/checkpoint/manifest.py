@@ -93,6 +93,26 @@ def recorded_options(folder: Path, vocab: VocabChange | None) -> Options:
         raise not_ours(path, error) from None
 
 
+def check_listed(folder: Path, name: str) -> None:
+    """Make sure that a file of a finished folder is as the manifest lists it; one that it does not list is not asked.
+
+    Raises:
+        MindportError: it differs, or the manifest is not one of this version.
+    """
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return
+    try:
+        listed = read_manifest(path)["files"].get(name)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise not_ours(path, error) from None
+    if listed is not None and listed != file_digest(folder / name):
+        raise MindportError(
+            tr("{path} is not as it was written: it may say another layout than the weights have.", path=folder / name),
+            tr("Convert the model again, or copy the folder again from where it was made."),
+        )
+
+
 def read_manifest(path: Path) -> dict[str, Any]:
     """The content of a manifest.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mindport.architectures.naming import skipped_tensors, tensor_map, tied_copies
 from mindport.checkpoint.folder import Found, find_weights
+from mindport.checkpoint.manifest import check_listed
 from mindport.checkpoint.match import spelling_of, with_optional_parts
 from mindport.checkpoint.quantised import pair_scales
 from mindport.checkpoint.source import Checkpoint
@@ -52,6 +53,7 @@ def origin_of(model: Path) -> Origin:
         MindportError: something cannot be read or is not supported.
     """
     if (model / FILE_NAME).is_file() and not (model / "config.json").is_file():
+        check_listed(model, FILE_NAME)
         return converted_origin(read_native_config(model), model)
     return _hugging_face(model)
 

@@ -67,6 +67,12 @@ REQUIRED = (
 )
 REQUIRED_OF_EXPERTS = ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob")
 
+WHOLE_NUMBERS = (
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "max_position_embeddings", "head_dim", "seq_length", "sliding_window"),
+)
+"""Keys that are computed with here."""
+
 DEFAULTS: Mapping[str, Any] = {
     "hidden_dropout": 0.0,  # Llama's block has none; MindFormers' own default is 0.1
     "attention_dropout": 0.0,
@@ -122,7 +128,13 @@ NO_EXPERTS = "{key} = {value}: models of {family} have no experts."
 NO_SCALING = "rope_scaling is of the kind {kind}, which this graph does not have."
 PARAMETERS = "rope_parameters is not read here: write rope_theta and rope_scaling."
 WINDOW = "sliding_window = {window} with seq_length = {length}: no sequence may be longer than the window."
-TEMPLATES = (MISSING, OTHERWISE, NO_EXPERTS, NO_SCALING, PARAMETERS, WINDOW)
+NO_WHOLE_NUMBER = "{key} = {value} is no whole number."
+NO_NUMBER = "{key} = {value} is no number."
+NO_LIST = "{key} = {value} is no list."
+TEMPLATES = (
+    *(MISSING, OTHERWISE, NO_EXPERTS, NO_SCALING, PARAMETERS, WINDOW),
+    *(NO_WHOLE_NUMBER, NO_NUMBER, NO_LIST),
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +193,10 @@ def settings(family: PluginFamily, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refusals(family: PluginFamily, given: Mapping[str, Any]) -> Iterator[Refusal]:
-    """What a config lacks, and what it says that the graph does not compute."""
+    """What a config lacks, and what it says that the graph does not compute; of values that are none, those alone."""
+    if misfits := [*_misfits(respelled(family, given))]:
+        yield from misfits
+        return
     whole = _whole(family, given)
     for key in (*REQUIRED, *(REQUIRED_OF_EXPERTS if family.experts else ())):
         if key not in whole:
@@ -201,7 +216,22 @@ def refusals(family: PluginFamily, given: Mapping[str, Any]) -> Iterator[Refusal
         for key in SCALINGS[scaling["rope_type"]]:
             if key not in scaling:
                 yield Refusal("rope_scaling", MISSING, {"key": f"rope_scaling.{key}"})
+            elif type(scaling[key]) not in (int, float):
+                yield Refusal("rope_scaling", NO_NUMBER, {"key": f"rope_scaling.{key}", "value": scaling[key]})
     yield from _window(whole)
+
+
+def _misfits(said: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Values of another kind than what is computed with."""
+    for key in WHOLE_NUMBERS:
+        if type(said.get(key, 0)) is not int:
+            yield Refusal(key, NO_WHOLE_NUMBER, {"key": key, "value": said[key]})
+    if not isinstance(said.get("layer_types", []), list):
+        yield Refusal("layer_types", NO_LIST, {"key": "layer_types", "value": said["layer_types"]})
+    scaling = said.get("rope_scaling")
+    kind = scaling.get("rope_type", scaling.get("type")) if isinstance(scaling, Mapping) else scaling
+    if kind is not None and not isinstance(kind, str):
+        yield Refusal("rope_scaling", NO_SCALING, {"kind": kind})
 
 
 def _always(family: PluginFamily) -> dict[str, Any]:

@@ -105,6 +105,13 @@ def test_a_model_is_emitted_or_refused_with_reasons(model_type: str) -> None:
             assert caught.value.fix
 
 
+def test_the_reasons_are_those_of_the_graph_of_the_models_own_name() -> None:
+    """Not those of the dense graph that lacks no more than the experts altogether."""
+    with pytest.raises(MindportError, match=r"moe_layer_freq = \[0, 1\]") as caught:
+        emit(from_hf({"model_type": "qwen3_moe", "num_hidden_layers": 2, "mlp_only_layers": [0]}), "1.9", MCORE)
+    assert "num_moe_experts" not in caught.value.message
+
+
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=lambda graph: f"{graph.generation}-{graph.name}")
 def test_every_field_that_a_graph_cannot_be_told_is_a_reason_to_refuse(graph: Any) -> None:
     """Change one field at a time to a value it does not have in the graph; nothing may pass unseen."""

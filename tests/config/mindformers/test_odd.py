@@ -15,6 +15,7 @@ from mindport.config.mindformers.lint import lint
 from mindport.config.mindformers.misplaced import model_strays
 from mindport.config.mindformers.read import read
 from mindport.errors import MindportError
+from mindport.plugin.families import FAMILIES, WHOLE_NUMBERS, PluginFamily, refusals
 
 from .test_lint import BASES
 
@@ -83,3 +84,19 @@ def dumped(writer: YAML, document: dict[str, Any]) -> str:
     text = StringIO()
     writer.dump(document, text)
     return text.getvalue()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model_type)
+def test_odd_values_in_a_config_of_the_plugin(family: PluginFamily) -> None:
+    """What is no number is refused by name, with every other key there or not; nothing is raised."""
+    base: dict[str, Any] = dict.fromkeys(WHOLE_NUMBERS, 64) | {"num_attention_heads": 8, "layer_types": []}
+    for scaling in (None, {"type": "dynamic", "factor": 2.0}, {"rope_type": "linear", "factor": 2.0}):
+        for left_out in (None, "head_dim", "seq_length", "max_position_embeddings"):
+            given = {key: value for key, value in base.items() if key != left_out} | {"rope_scaling": scaling}
+            for key in (*given, "rope_scaling"):
+                for value in ODD:
+                    found = [refusal for refusal in refusals(family, {**given, key: value}) if refusal.key == key]
+                    assert all(str(refusal) for refusal in found)
+                    assert found or value is None or type(value) is int or key in ("layer_types", "rope_scaling")
+    for odd in ([["x"]], {"rope_type": ["linear"]}, {"rope_type": "linear", "factor": "2"}):
+        assert any(refusal.key == "rope_scaling" for refusal in refusals(family, {**base, "rope_scaling": odd}))

@@ -137,6 +137,7 @@ def test_a_damaged_comment_is_no_harm() -> None:
         '{"model_type": ["qwen3"], "architectures": 3}',
         '{"model_type": "qwen3", "architectures": 3}',
         '{"model_type": "qwen3", "architectures": ["X"]}',
+        '{"model_type": "qwen3", "architectures": [["X"]]}',
     ):
         changed = f"{first}{mark} {damaged}\n{rest.partition(chr(10))[2]}"
         assert read(changed).model.hf_class == "Qwen3ForCausalLM"

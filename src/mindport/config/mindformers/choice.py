@@ -32,7 +32,7 @@ def chosen_graph(
     """
     config = model.transformer
     reasons = {
-        candidate: why_not(config, version, candidate, name, weights=weights)
+        candidate: why_not(config, version, candidate, name, own=model.model_type, weights=weights)
         for candidate in ((generation,) if generation else version.generations)
     }
     able = [candidate for candidate, against in reasons.items() if not against]

@@ -320,12 +320,17 @@ def _candidates(graph: Graph, source: Mapping[str, Any], arch: Mapping[str, Any]
     declared = model_types()
     named, classes = source.get("model_type"), source.get("architectures")
     if isinstance(named, str) and named in declared and isinstance(classes, list):
-        yield from ((named, name) for name in classes[:1] if name in architecture(named).classes)
+        yield from ((named, name) for name in classes[:1] if _has_class(architecture(named), name))
     if graph.name in declared and graph.generation != LEGACY:
         yield graph.name, _causal(architecture(graph.name))
-    for model_type in sorted(declared, key=lambda name: arch.get("type") not in architecture(name).classes):
+    for model_type in sorted(declared, key=lambda name: not _has_class(architecture(name), arch.get("type"))):
         if _causal(architecture(model_type)):
             yield model_type, _causal(architecture(model_type))
+
+
+def _has_class(declaration: Architecture, name: Any) -> bool:
+    """Whether an architecture has a class of this name, which a file may give as anything."""
+    return isinstance(name, str) and name in declaration.classes
 
 
 def _causal(declaration: Architecture) -> str:

@@ -8,41 +8,16 @@ from typing import Any
 
 from mindport.i18n import tr
 
-_FROM_ONE = frozenset(
-    [
-        "seq_length",
-        "batch_size",
-        "gradient_accumulation",
-        "epochs",
-        "steps",
-        "checkpoint_interval",
-        "keep_checkpoints",
-        "data.samples",
-        "data.workers",
-        "schedule.total_steps",
-        "parallel.data",
-        "parallel.tensor",
-        "parallel.pipeline",
-        "parallel.context",
-        "parallel.expert",
-        "parallel.micro_batches",
-        "parallel.interleave",
-        "parallel.optimizer_shard_size",
-        "parallel.gradient_aggregation",
-    ]
-)
-_FROM_ZERO = frozenset(
-    [
-        "seed",
-        "device_id",
-        "data.end_of_document",
-        "schedule.final",
-        "schedule.warmup_ratio",
-        "schedule.warmup_steps",
-        "optimizer.eps",
-        "optimizer.weight_decay",
-    ]
-)
+_FROM_ONE_WORDS = """
+    seq_length batch_size gradient_accumulation epochs steps checkpoint_interval keep_checkpoints data.samples
+    data.workers schedule.total_steps parallel.data parallel.tensor parallel.pipeline parallel.context parallel.expert
+    parallel.micro_batches parallel.interleave parallel.optimizer_shard_size parallel.gradient_aggregation
+"""
+_FROM_ZERO_WORDS = """
+    seed device_id data.end_of_document schedule.final schedule.warmup_ratio schedule.warmup_steps optimizer.eps
+    optimizer.weight_decay
+"""
+_FROM_ONE, _FROM_ZERO = frozenset(_FROM_ONE_WORDS.split()), frozenset(_FROM_ZERO_WORDS.split())
 _ABOVE_ZERO = frozenset(("schedule.peak", "optimizer.max_grad_norm"))
 _BETAS = "optimizer.betas"
 

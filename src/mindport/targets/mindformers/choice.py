@@ -48,7 +48,7 @@ def family_for(
             "No training graph of MindFormers {version} ({generation}) computes this model: {reasons}",
             version=version.name,
             generation=generation,
-            reasons=_told(why_not(config, version, generation, name, weights=weights)),
+            reasons=_told(why_not(config, version, generation, name, own=own, weights=weights)),
         ),
         _advice(config, weights=weights),
     )
@@ -62,9 +62,16 @@ def _told(reasons: list[str]) -> str:
 
 
 def why_not(
-    config: TransformerConfig, version: Version, generation: str, name: str | None = None, *, weights: bool = True
+    config: TransformerConfig,
+    version: Version,
+    generation: str,
+    name: str | None = None,
+    *,
+    own: str | None = None,
+    weights: bool = True,
 ) -> list[str]:
-    """Why no training graph of a generation computes this model: the reasons of the nearest; empty if one does.
+    """Why no training graph of a generation computes this model: the reasons of the one of its own name, or else of the
+    nearest; empty if one does.
 
     Arguments as of `family_for`.
     """
@@ -87,8 +94,12 @@ def why_not(
             return [absent(family, version)]
     if not found:
         return [absent(family, version) for family in known]
-    described = [reasons for family, reasons in zip(present, found, strict=True) if (generation, family.name) in GRAPHS]
-    return min(described or found, key=len)
+    described = {
+        family.name: reasons
+        for family, reasons in zip(present, found, strict=True)
+        if (generation, family.name) in GRAPHS
+    }
+    return described.get(own or "") or min(described.values() or found, key=len)
 
 
 def ways(config: TransformerConfig, *, weights: bool = True) -> list[tuple[str, str]]:
