@@ -8,9 +8,8 @@ from mindport.architectures.naming import spellings, tensor_map, tied_copies
 from mindport.checkpoint.carry_out import Job, Progress, carry_out
 from mindport.checkpoint.convert import Conversion, Planned, copy_side_files, no_progress
 from mindport.checkpoint.dtypes import ITEM_SIZE, NAMES
-from mindport.checkpoint.manifest import check_listed
 from mindport.checkpoint.options import PLAIN, Options
-from mindport.checkpoint.origin import converted_origin
+from mindport.checkpoint.origin import config_of, converted_origin
 from mindport.checkpoint.plan import Problem, make_plan
 from mindport.checkpoint.publish import check_free, publish
 from mindport.checkpoint.resize import Resize
@@ -18,7 +17,7 @@ from mindport.checkpoint.shards import indices, safetensors_files
 from mindport.checkpoint.source import Checkpoint
 from mindport.config.hf import to_hf
 from mindport.config.json_file import write_json
-from mindport.config.native import FILE_NAME, NativeConfig, read_native_config
+from mindport.config.native import NativeConfig
 from mindport.layout import Stored, TensorMap
 from mindport.schema import slots_of
 from mindport.targets.target import served
@@ -44,9 +43,7 @@ def plan_export(
     Raises:
         MindportError: something cannot be read.
     """
-    if config is None:
-        check_listed(folder, FILE_NAME)
-    given, config = config, config or read_native_config(folder)
+    given, config = config, config or config_of(folder)
     origin = converted_origin(config, weights or folder)
     before, source = config.model.transformer, origin.source
     undone = config.vocab.undone() if config.vocab and not options.keep_vocab else None

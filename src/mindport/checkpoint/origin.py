@@ -53,9 +53,20 @@ def origin_of(model: Path) -> Origin:
         MindportError: something cannot be read or is not supported.
     """
     if (model / FILE_NAME).is_file() and not (model / "config.json").is_file():
-        check_listed(model, FILE_NAME)
-        return converted_origin(read_native_config(model), model)
+        return converted_origin(config_of(model), model)
     return _hugging_face(model)
+
+
+def config_of(folder: Path) -> NativeConfig:
+    """The config of a folder that was converted before.
+
+    Raises:
+        MindportError: it cannot be read; or it is of MindFormers, where it says how the weights lie, and was changed.
+    """
+    config = read_native_config(folder)
+    if config.destination:
+        check_listed(folder, FILE_NAME)
+    return config
 
 
 def converted_origin(config: NativeConfig, weights: Path) -> Origin:
