@@ -150,7 +150,7 @@ def test_there_and_back(
     done = convert(source, folder, Options(goal.weights_format(None)), goal)
     assert read_native_config(folder) == done.config
     assert done.config.destination
-    assert done.config.destination.name == f"mindformers@{version}"
+    assert done.config.destination.version.target == f"mindformers@{version}"
     check_folder(source, folder)
     assert not Recheck(folder).run().problems
     for task in ("pretrain", "finetune"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -201,6 +202,16 @@ class Case:
         for name, index in indices(files, hugging_face=False).items():
             (folder / name).write_text(json.dumps(index), encoding="utf-8")
         return find_weights(folder).entries
+
+
+def write_mindrecord(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Column -> (samples, values), as a file that MindFormers' data loader reads."""
+    writer = importlib.import_module("mindspore.mindrecord").FileWriter(str(path), 1)
+    writer.add_schema({name: {"type": str(array.dtype), "shape": [-1]} for name, array in columns.items()}, "samples")
+    count = len(next(iter(columns.values())))
+    rows = ({name: np.ascontiguousarray(array[n]) for name, array in columns.items()} for n in range(count))
+    writer.write_raw_data(list(rows))
+    writer.commit()
 
 
 def token_ids(vocabulary: int, length: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from mindport.plugin.families import FAMILIES, PluginFamily, family_of, refusals
 from mindport.targets.mindformers import MCORE, target
 from mindport.targets.mindformers.plugin import FOLDER, plugin_files
 
-from .models import Case, note, token_ids
+from .models import Case, note, token_ids, write_mindrecord
 from .test_mcore import (
     CASES,
     DENSE,
@@ -86,17 +86,13 @@ def write_plugin(folder: Path) -> Path:
 
 def write_data(path: Path, ids: np.ndarray) -> None:
     """(batch, LENGTH + 1) token ids as a MindRecord file, with the columns that the YAML names."""
-    writer = importlib.import_module("mindspore.mindrecord").FileWriter(str(path), 1)
     columns = {
         "input_ids": ids[:, :-1].astype(np.int32),
         "labels": ids[:, 1:].astype(np.int32),
         "loss_mask": np.ones((len(ids), LENGTH), np.float32),
         "position_ids": np.tile(np.arange(LENGTH, dtype=np.int32), (len(ids), 1)),
     }
-    writer.add_schema({name: {"type": str(array.dtype), "shape": [-1]} for name, array in columns.items()}, "samples")
-    rows = ({name: np.ascontiguousarray(array[row]) for name, array in columns.items()} for row in range(len(ids)))
-    writer.write_raw_data(list(rows))
-    writer.commit()
+    write_mindrecord(path, columns)
 
 
 @pytest.mark.parametrize("name", FROM_YAML)

@@ -34,7 +34,8 @@ from mindport.config.mindformers.settings import (
 from mindport.errors import MindportError
 from mindport.targets.mindformers import LEGACY, MCORE, McoreLayout, Target, default_layout, target, version_named
 
-from .models import Case, note
+from .models import Case, note, write_mindrecord
+from .test_legacy import SHAPE as LLAMA
 
 pytestmark = pytest.mark.conformance
 
@@ -44,21 +45,7 @@ IGNORED = -100
 NEAR = 1e-5
 """Relative; of losses and gradient norms. Asked for is 1e-4."""
 
-SHAPE: dict[str, Any] = {
-    "vocab_size": 131,
-    "hidden_size": 48,
-    "intermediate_size": 52,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "rms_norm_eps": 3e-6,
-    "rope_theta": 54321.0,
-    "tie_word_embeddings": False,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
+SHAPE: dict[str, Any] = {**LLAMA, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
 @dataclass(frozen=True)
@@ -133,7 +120,6 @@ def samples(count: int, *, prompts: bool) -> tuple[np.ndarray, np.ndarray]:
 
 def write_data(path: Path, run: Run, ids: np.ndarray, targets: np.ndarray) -> None:
     """The MindRecord file that the YAML names, with the columns that it names."""
-    writer = importlib.import_module("mindspore.mindrecord").FileWriter(str(path), 1)
     columns = {"input_ids": ids}
     if run.generation == MCORE:
         known = targets != IGNORED
@@ -145,10 +131,7 @@ def write_data(path: Path, run: Run, ids: np.ndarray, targets: np.ndarray) -> No
         }
     elif run.changes.get("task") == FINETUNE:
         columns["labels"] = np.concatenate([ids[:, :1], targets], 1)
-    writer.add_schema({name: {"type": str(array.dtype), "shape": [-1]} for name, array in columns.items()}, "samples")
-    rows = ({name: np.ascontiguousarray(array[n]) for name, array in columns.items()} for n in range(len(ids)))
-    writer.write_raw_data(list(rows))
-    writer.commit()
+    write_mindrecord(path, columns)
 
 
 def train(folder: Path, yaml: str) -> list[dict[str, float]]:

@@ -157,6 +157,10 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded_after("import mindport") == set()
 
 
+def test_the_command_line_starts_without_the_tables_of_mindformers() -> None:
+    loaded_after("import mindport.cli.app, sys; assert 'mindport.targets.mindformers' not in sys.modules")
+
+
 CONFIGS = {
     "text": '{"model_type": "llama"}',
     "composite": '{"model_type": "llava", "text_config": {"model_type": "llama"}, "vision_config": {}}',

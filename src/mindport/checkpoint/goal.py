@@ -30,9 +30,6 @@ from mindport.targets.mindformers import (
 )
 from mindport.targets.mindformers.plugin import plugin_files
 
-READS_SAFETENSORS = (1, 5)
-"""The first version whose training loads safetensors."""
-
 
 @dataclass(frozen=True)
 class Goal:
@@ -124,12 +121,11 @@ class Goal:
             MindportError: the version cannot load it.
         """
         version = version_named(self.version)
-        reads = version.order >= READS_SAFETENSORS
-        if asked == "safetensors" and not reads:
+        if asked == "safetensors" and not version.loads_safetensors:
             raise MindportError(
                 tr("MindFormers {version} loads .ckpt alone.", version=version.name), tr("Choose --format ckpt.")
             )
-        return asked or ("safetensors" if reads else "ckpt")
+        return asked or ("safetensors" if version.loads_safetensors else "ckpt")
 
     @property
     def yaml_files(self) -> dict[str, str]:

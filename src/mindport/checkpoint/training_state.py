@@ -24,7 +24,7 @@ _COUNTERS = (
 )  # fmt: skip
 """Entries of their own that optimizers, loss scaling, training graphs and checkpoint callbacks of both write."""
 
-_STATISTICS = (".expert_load", ".expert_load_history", ".expert_load_history_cnt", ".fi_accu", ".max_logits_val")
+STATISTICS = (".expert_load", ".expert_load_history", ".expert_load_history_cnt", ".fi_accu", ".max_logits_val")
 """Ends of names under which MindFormers' routers and attention note what they see."""
 
 
@@ -42,6 +42,6 @@ def without_training_state(
         state, _, parameter = name.partition(".")
         if state in _STATE and parameter in parameters:
             reasons[name] = OPTIMIZER
-        elif name in _COUNTERS or name.endswith(_STATISTICS):
+        elif name in _COUNTERS or name.endswith(STATISTICS):
             reasons[name] = RUN
     return dict(entries), reasons

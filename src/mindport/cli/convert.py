@@ -17,7 +17,7 @@ from mindport.cli.options import (
     WeightsFormat,
     with_declarations,
 )
-from mindport.cli.output import print_json, read_and_left_out
+from mindport.cli.output import print_json, read_and_left_out, warn_unused
 from mindport.cli.plan import carried_out, print_written
 from mindport.cli.weights import (
     DryRun,
@@ -34,7 +34,6 @@ from mindport.config.audit import unhandled_keys
 from mindport.config.native import FILE_NAME
 from mindport.errors import MindportError
 from mindport.i18n import tr
-from mindport.records.formats import printable
 from mindport.targets import NATIVE
 
 
@@ -125,9 +124,7 @@ def command(
         typer.echo(f"{done.folder / name}")
     if described.part.path:
         typer.secho(read_and_left_out(described), err=True, fg="yellow")
-    if unhandled:
-        keys = printable(", ".join(unhandled))
-        typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
+    warn_unused(unhandled)
     if plan:
         name = done.files[0] if len(done.files) == 1 else f"model-*.{options.weights_format}"
         print_written(done.folder / name, plan, seconds)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mindport.cli.options import Declarations, Json, OutputFolder, Overwrite, with_declarations
-from mindport.cli.output import print_json
+from mindport.cli.output import print_json, warn_unused
 from mindport.cli.plan import carried_out, print_left_out, print_written
 from mindport.cli.weights import DryRun, Dtypes, Resume, ShardSize, parse_size
 from mindport.errors import MindportError
 from mindport.i18n import tr
-from mindport.records.formats import printable
 
 if TYPE_CHECKING:
     from mindport.config.native import NativeConfig
@@ -125,9 +124,7 @@ def _from_yaml(path: Path, version: str | None, pretrained: Path | None, inferen
     from mindport.targets.mindformers import MCORE, InferenceLayout
 
     reading = read_yaml(path, pretrained, version)
-    if reading.unknown:
-        keys = printable(", ".join(reading.unknown))
-        typer.secho(tr("These config keys are not known and were not used: {keys}.", keys=keys), err=True, fg="yellow")
+    warn_unused(reading.unknown)
     destination = reading.destination
     if inference and reading.generation != MCORE:
         raise MindportError(

@@ -11,7 +11,6 @@ from mindport.cli.options import Declarations, Json, with_declarations
 from mindport.cli.output import print_json, print_table
 from mindport.i18n import tr
 from mindport.targets import TARGETS
-from mindport.targets.mindformers import VERSIONS
 
 
 def command(context: typer.Context, declarations: Declarations = None, as_json: Json = False) -> None:
@@ -42,7 +41,9 @@ def command(context: typer.Context, declarations: Declarations = None, as_json: 
 
 def _targets() -> Iterator[tuple[str, str]]:
     """(name as after `--to`, title)."""
+    from mindport.targets.mindformers import VERSIONS  # tables that most verbs start without
+
     for t in TARGETS.values():
         yield t.name, tr(t.title)
     for version in VERSIONS.values():
-        yield f"mindformers@{version.name}", f"MindFormers {version.name} ({', '.join(version.generations)})"
+        yield version.target, f"MindFormers {version.name} ({', '.join(version.generations)})"

@@ -92,6 +92,14 @@ def read_and_left_out(model: ModelConfig) -> str:
     return tr("Only the text model, {part}, is read. Left out: {keys}", part=model.part.name, keys=left_out)
 
 
+def warn_unused(keys: Sequence[str]) -> None:
+    """Name the keys of a configuration that say nothing that is known, if there are any."""
+    named = printable(", ".join(keys))
+    if named:
+        text = tr("These config keys are not known and were not used: {keys}.", keys=named)
+        typer.secho(text, err=True, fg="yellow")
+
+
 def short(value: Any, most: int = 40) -> str:
     """A value as JSON, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)

@@ -106,10 +106,8 @@ def _check_usage(context: typer.Context, models: int, weights: bool, load: bool,
 
 def _compare(model: Path, folder: Path, gate: GateName, *, as_json: bool) -> None:
     """Both sides, loaded and run."""
-    (
-        read_hf_config(model),
-        native_only(folder, read_native_config(folder)),
-    )  # a wrong path is found before the frameworks are loaded
+    read_hf_config(model)  # a wrong path is found before the frameworks are loaded
+    native_only(folder, read_native_config(folder))
     from mindport.verify.gates import GATES
     from mindport.verify.ladder import MODES, Ladder
 

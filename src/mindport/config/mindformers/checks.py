@@ -95,7 +95,7 @@ def _loading(version: Version, settings: RunSettings) -> Iterator[str]:
     """Weights that the version, or several devices, cannot begin with."""
     path = settings.load_checkpoint
     single, spread = path.endswith(".safetensors"), settings.parallel.devices > 1
-    if single and not at_least(version, "1.5"):
+    if single and not version.loads_safetensors:
         yield tr("MindFormers {version} loads no safetensors: convert the weights to a .ckpt.", version=version.name)
     if single and spread:
         yield tr("Several devices load safetensors from a folder: give the folder of {path}.", path=path)

@@ -49,7 +49,7 @@ def _weights(version: Version, settings: RunSettings) -> list[Entry]:
     path, spread = settings.load_checkpoint, settings.parallel.devices > 1
     where = tr("folder of weights; empty = none") if spread else tr("file or folder of weights; empty = none")
     entries = [Entry("load_checkpoint", path, where)]
-    if at_least(version, "1.5"):
+    if version.loads_safetensors:
         entries.append(Entry("load_ckpt_format", "ckpt" if path.endswith(".ckpt") else "safetensors"))
     cut = tr("needed where several devices load one set of weights: each takes its share")
     return [*entries, Entry("auto_trans_ckpt", spread and bool(path), cut)]

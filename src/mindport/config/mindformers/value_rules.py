@@ -280,7 +280,7 @@ def checkpoints(case: YamlCase) -> Findings:
                 tr("MindFormers stops, unless the command line gives a checkpoint"),
                 tr("{key}: False, or a checkpoint", key=key),
             )
-    if loads and case.since("1.5"):
+    if loads and case.version.loads_safetensors:
         yield from _loading(case)
     if case.at("use_legacy_format") is False and case.since("1.8"):
         resume = case.at("resume_training")

@@ -31,11 +31,6 @@ class Destination:
     layout: Layout | None
 
     @property
-    def name(self) -> str:
-        """As on the command line."""
-        return f"mindformers@{self.version.name}"
-
-    @property
     def trains(self) -> bool:
         """Whether it is a training graph."""
         return not isinstance(self.layout, InferenceLayout)

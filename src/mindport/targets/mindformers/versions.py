@@ -49,6 +49,16 @@ class Version:
         return _order(self.name)
 
     @property
+    def target(self) -> str:
+        """As after `--to`."""
+        return f"mindformers@{self.name}"
+
+    @property
+    def loads_safetensors(self) -> bool:
+        """Whether its training begins with safetensors too; before, with `.ckpt` alone."""
+        return self.order >= (1, 5)
+
+    @property
     def evidence_text(self) -> str:
         """In the user's language, how far what is written for this version was checked."""
         return {

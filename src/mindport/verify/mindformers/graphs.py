@@ -13,12 +13,10 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 
+from mindport.checkpoint.training_state import STATISTICS
 from mindport.i18n import tr
 from mindport.targets.mindformers import LEGACY, Family
 from mindport.verify.mindformers.stand_ins import single_process_step, stand_in
-
-STATISTICS = ("router.expert_load", "router.fi_accu")
-"""Ends of names of parameters that count what a router does: no weights, and 0 at the start."""
 
 Arrays = Mapping[str, np.ndarray]
 
